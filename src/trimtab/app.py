@@ -70,6 +70,7 @@ class ControlPlane:
         karmada_metrics: bool = False,
         check_lease: Callable[[], None] | None = None,
         check_member: Callable[[str], None] | None = None,
+        check_release: Callable[[], None] | None = None,
         notify: WebhookTarget | None = None,
         trace: TraceTarget | None = None,
         kinds: KindSelection = ALL_KINDS,
@@ -79,6 +80,7 @@ class ControlPlane:
         `check_lease` raises when this process is not the leader any more; it is called before writes in members.
         `client` has such a hook of its own. None: there is no other process.
         `check_member` does the same for the Lease of one member, where several processes share them.
+        `check_release` raises when it is not known whether the host allows writes in members.
         `kinds` are those that may be propagated; others are not even read.
         """
         load_declarations()
@@ -86,7 +88,7 @@ class ControlPlane:
         clock = clock or WallClock()
         running = [one for one in in_start_order(controllers.values()) if is_enabled(one)]
         own_settings = {**(settings or {}), RUNNING: frozenset(one.name for one in running)}
-        self._served = ServedMembers(self.cache, own_settings, connect, check_lease, check_member)
+        self._served = ServedMembers(self.cache, own_settings, connect, check_lease, check_member, check_release)
         self.roster = Roster(self.cache, self._served.connect, self._member_changed)
         self._steady_clock = SteadyClock(clock)
         self._customized = CustomizedInterpreter(

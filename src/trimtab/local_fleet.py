@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,8 +41,9 @@ from trimtab.members.join import (
 from trimtab.members.member_rights import ALL_RIGHTS
 from trimtab.members.registration import Registration
 from trimtab.runtime.cache import Cache
+from trimtab.runtime.control_plane_identity import read_identity
 from trimtab.runtime.lua_worker import LuaWorker
-from trimtab.runtime.observe_only import begin_if_requested, reason_to_observe, wait_for_release
+from trimtab.runtime.observe_only import continue_restore, run_when_released
 from trimtab.server.admission.federated_quota import FederatedQuotaCheck
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.admission.requesters import Requesters
@@ -137,19 +139,11 @@ class LocalFleet:
         oidc = options.oidc
         self.daemon.api.authenticator.id_tokens = oidc.id_tokens if oidc is not None else None
         self.console = new_console(self.daemon, self.fleet, options)
-        self._agents = PullAgents(self.fleet)
         self.reason_to_observe = ""
         """Why the controllers do not run until `trimtab release`; empty when they run."""
-        self._release: asyncio.Task[None] | None = None
-        self._cache = Cache(self.fleet.client)
-        self._legacy_tokens = LegacyTokens(
-            self._cache,
-            self.fleet.client,
-            issuer_of_legacy_tokens(self.daemon.api.tokens, WallClock().now),
-            self.daemon.authority_certificate.decode(),
-        )
-        self._registration: Registration | None = None
-        self._certificate_tasks: list[asyncio.Task[None]] = []
+        self._controllers: asyncio.Task[None] | None = None
+        self._has_decided = asyncio.Event()
+        """Whether it is known if the controllers may run; if so, they do."""
 
     @property
     def members(self) -> list[str]:
@@ -211,37 +205,48 @@ class LocalFleet:
             else:
                 await self._update_endpoint(member)
         self._store_plan()
-        await begin_if_requested(self.daemon.directory, self.fleet.client, WallClock().now())
-        self.reason_to_observe = await reason_to_observe(self.fleet.client) or ""
-        if self.reason_to_observe:
-            self._release = asyncio.get_running_loop().create_task(self._start_when_released(), name="release")
-        else:
-            await self._start_controllers()
-
-    async def _start_controllers(self) -> None:
-        await self.fleet.start_plane()
-        self.attach_console()
-        await self._agents.start()
-        await self._legacy_tokens.start()
-        self._answer_certificate_requests()
-        if self._options.bootstrap_tokens:
-            daemon = self.daemon
-            self._registration = Registration(
-                self.fleet.client, daemon.api.authorizer, daemon.authority, daemon.url, WallClock().now
-            )
-            await self._registration.start()
-
-    def _answer_certificate_requests(self) -> None:
-        """Approve the requests of agents, and sign what is approved."""
-        client, clock = self.fleet.client, WallClock()
-        signing, approval = CertificateSigning(client, self.daemon.authority, clock.now), AgentApproval(client, clock)
+        await continue_restore(self.daemon.directory, self.fleet.client)
         create_task = asyncio.get_running_loop().create_task
-        self._certificate_tasks = [create_task(signing.run()), create_task(approval.run())]
+        work = run_when_released(self.fleet.client, self._run_controllers, self._report_observing)
+        self._controllers = create_task(work, name="controllers")
+        decided = create_task(self._has_decided.wait())
+        await asyncio.wait({decided, self._controllers}, return_when=asyncio.FIRST_COMPLETED)
+        decided.cancel()
+        if self._controllers.done():
+            self._controllers.result()
 
-    async def _start_when_released(self) -> None:
-        await wait_for_release(self.fleet.client)
+    def _report_observing(self, reason: str) -> None:
+        self.reason_to_observe = reason
+        self._has_decided.set()
+
+    async def _run_controllers(self) -> None:
+        """Run the controllers and what answers requests of agents, until it is cancelled."""
+        client, clock, daemon = self.fleet.client, WallClock(), self.daemon
         self.reason_to_observe = ""
-        await self._start_controllers()
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.fleet.stop_plane)
+            await self.fleet.start_plane()
+            self.attach_console()
+            agents = PullAgents(self.fleet)
+            stack.push_async_callback(agents.stop)
+            await agents.start()
+            cache = Cache(client)
+            stack.push_async_callback(cache.close)
+            issuer = issuer_of_legacy_tokens(daemon.api.tokens, clock.now)
+            tokens = LegacyTokens(cache, client, issuer, daemon.authority_certificate.decode())
+            stack.callback(tokens.stop)
+            await tokens.start()
+            # The requests of agents are approved, and what is approved is signed.
+            signing, approval = CertificateSigning(client, daemon.authority, clock.now), AgentApproval(client, clock)
+            create_task = asyncio.get_running_loop().create_task
+            tasks = [create_task(signing.run()), create_task(approval.run())]
+            stack.push_async_callback(stop_tasks, tasks, log)
+            if self._options.bootstrap_tokens:
+                registration = Registration(client, daemon.api.authorizer, daemon.authority, daemon.url, clock.now)
+                stack.push_async_callback(registration.stop)
+                await registration.start()
+            self._has_decided.set()
+            await asyncio.Event().wait()
 
     def attach_console(self) -> None:
         """Let the console read from the control plane that runs now."""
@@ -250,7 +255,8 @@ class LocalFleet:
 
     async def _identity_of(self, member: MemberApi) -> Raw:
         """What the Cluster of a member says besides: its id, and a new token for clients outside of this process."""
-        await claim_member(member.client, member.name, await cluster_id(self.fleet.client), take_over=True)
+        own = (await read_identity(self.fleet.client)).own
+        await claim_member(member.client, member.name, own, take_over=True)
         token = await create_account(member.client, member.name, ALL_RIGHTS, proxies=True)
         await store_token(self.fleet.client, member.name, token, self.daemon.authority_certificate)
         reference = {"namespace": CLUSTER_NAMESPACE, "name": member.name}
@@ -284,16 +290,9 @@ class LocalFleet:
     async def stop(self) -> None:
         for member in self.fleet.world:
             member.server.app.end_streams()
-        if self._release is not None:
-            await stop_tasks([self._release], log)
         await self.console.close()
-        if self._registration is not None:
-            await self._registration.stop()
-        await stop_tasks(self._certificate_tasks, log)
-        self._legacy_tokens.stop()
-        await self._cache.close()
-        await self._agents.stop()
-        await self.fleet.stop_plane()
+        if self._controllers is not None:
+            await stop_tasks([self._controllers], log)
         await self.daemon.stop()
         await self.fleet.world.stop()
         self._scripts.close()

@@ -1,16 +1,17 @@
 """A member that joins again does not keep what the control plane left there while the member did not answer."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import pytest
 
 from members.test_join import CLUSTERS, CREDENTIALS, FACTS, MemberClient, run_scenario
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
+from trimtab.controllers.control_plane_identity import ControlPlaneIdentity
 from trimtab.errors import Forbidden, InputError, NotFound
-from trimtab.members.join import NAMESPACES, cluster_id, join
+from trimtab.members.join import NAMESPACES, join
 from trimtab.members.left_objects import remove_before_first_report, remove_left_objects
+from trimtab.runtime.control_plane_identity import draw_identity, read_identity
 from trimtab.runtime.observe_only import begin_observing, end_observing
 from trimtab.server.local import LocalClient
 
@@ -45,7 +46,7 @@ async def names(client: Client) -> set[str]:
 
 def test_join_deletes_what_the_control_plane_left_and_nothing_else() -> None:
     async def scenario(host: LocalClient, member: MemberClient) -> None:
-        own = await cluster_id(host)
+        own = (await read_identity(host)).own
         for obj in (
             config("left", marks(own)),
             config("adopted", marks(own, adopted="true")),
@@ -75,8 +76,8 @@ def test_join_deletes_what_the_control_plane_left_and_nothing_else() -> None:
 
 def test_nothing_joins_and_nothing_is_deleted_while_a_restored_host_only_observes() -> None:
     async def scenario(host: LocalClient, member: MemberClient) -> None:
-        await member.create(CONFIGS, config("left", marks(await cluster_id(host))))
-        await begin_observing(host, "restored from a backup", datetime.now(UTC))
+        await member.create(CONFIGS, config("left", marks((await read_identity(host)).own)))
+        await begin_observing(host, "restored from a backup")
         with pytest.raises(InputError, match="only observes \\(restored from a backup\\)"):
             await join(host, member, "east", CREDENTIALS, FACTS)
         assert await names(member) == {"left"}
@@ -92,8 +93,8 @@ def test_object_whose_work_exists_stays() -> None:
         await create_namespace(host, SPACE)
         metadata = {"name": "work-of-it", "namespace": SPACE}
         await host.create(WORKS, {"apiVersion": WORKS.api_version, "kind": "Work", "metadata": metadata, "spec": {}})
-        await member.create(CONFIGS, config("served", marks(await cluster_id(host))))
-        assert not await remove_left_objects(host, member, await cluster_id(host))
+        await member.create(CONFIGS, config("served", marks((await read_identity(host)).own)))
+        assert not await remove_left_objects(host, member, await read_identity(host))
         assert await names(member) == {"served"}
 
     run_scenario(scenario)
@@ -106,10 +107,10 @@ def test_object_whose_work_cannot_be_read_stays(monkeypatch: pytest.MonkeyPatch)
         raise Forbidden("no")
 
     async def scenario(host: LocalClient, member: MemberClient) -> None:
-        own = await cluster_id(host)
+        own = (await read_identity(host)).own
         await member.create(CONFIGS, config("served", marks(own)))
         monkeypatch.setattr(host, "get", refuse)
-        assert not await remove_left_objects(host, member, own)
+        assert not await remove_left_objects(host, member, ControlPlaneIdentity(own))
         assert await names(member) == {"served"}
 
     run_scenario(scenario)
@@ -122,14 +123,14 @@ def test_namespace_is_deleted_only_if_it_is_empty_and_the_host_has_none(
     others: bool, on_host: bool, stays: bool
 ) -> None:
     async def scenario(host: LocalClient, member: MemberClient) -> None:
-        own = await cluster_id(host)
+        own = (await read_identity(host)).own
         await create_namespace(member, "team", marks(own))
         await member.create(CONFIGS, config("left", marks(own), namespace="team"))
         if others:
             await member.create(CONFIGS, config("theirs", {}, namespace="team", labels={}))
         if on_host:
             await create_namespace(host, "team")
-        removed = await remove_left_objects(host, member, own)
+        removed = await remove_left_objects(host, member, ControlPlaneIdentity(own))
         assert removed == ["ConfigMap/team/left"] + ([] if stays else ["Namespace/team"])
         if stays:
             labels = (await member.get(NAMESPACES, "", "team"))["metadata"]["labels"]
@@ -142,11 +143,11 @@ def test_agent_removes_only_before_its_cluster_was_ready_for_the_first_time() ->
     """Works that are missing later, as after a restore of the host, are no reason to delete what runs."""
 
     async def scenario(host: LocalClient, member: MemberClient) -> None:
-        own = await cluster_id(host)
+        own = (await read_identity(host)).own
         await join(host, member, "east", CREDENTIALS, FACTS, mode="Pull")
 
         async def removed() -> Sequence[str]:
-            return await remove_before_first_report(host, member, "east", own)
+            return await remove_before_first_report(host, member, "east", await read_identity(host))
 
         await member.create(CONFIGS, config("left", marks(own)))
         assert await removed() == ["ConfigMap/default/left"]
@@ -155,6 +156,38 @@ def test_agent_removes_only_before_its_cluster_was_ready_for_the_first_time() ->
         await host.replace(CLUSTERS, {**cluster, "status": {"kubernetesVersion": "v1.32.2"}}, subresource="status")
         assert await removed() == []
         with pytest.raises(NotFound):
-            await remove_before_first_report(host, member, "west", own)
+            await remove_before_first_report(host, member, "west", await read_identity(host))
+
+    run_scenario(scenario)
+
+
+@pytest.mark.parametrize("by_agent", [False, True])
+def test_what_a_former_id_left_is_deleted_by_a_join_and_never_by_an_agent(by_agent: bool) -> None:
+    """The original of a restored copy may still run; whoever joins its cluster has said that it does not."""
+
+    async def scenario(host: LocalClient, member: MemberClient) -> None:
+        former = (await read_identity(host)).own
+        await member.create(CONFIGS, config("left", marks(former)))
+        await draw_identity(host)
+        await join(host, member, "east", CREDENTIALS, FACTS, mode="Pull" if by_agent else "Push", take_over=True)
+        assert await names(member) == set()
+        if by_agent:
+            await member.create(CONFIGS, config("later", marks(former)))
+            assert await remove_before_first_report(host, member, "east", await read_identity(host)) == []
+            assert await names(member) == {"later"}
+
+    run_scenario(scenario)
+
+
+def test_cluster_of_the_original_needs_a_takeover_to_join_its_restored_copy() -> None:
+    async def scenario(host: LocalClient, member: MemberClient) -> None:
+        former = (await read_identity(host)).own
+        await join(host, member, "east", CREDENTIALS, FACTS)
+        await host.delete(CLUSTERS, "", "east")
+        await member.create(CONFIGS, config("running", marks(former)))
+        await draw_identity(host)
+        with pytest.raises(InputError, match=f"held by another control plane \\({former}\\)"):
+            await join(host, member, "east", CREDENTIALS, FACTS)
+        assert await names(member) == {"running"}
 
     run_scenario(scenario)

@@ -1,5 +1,6 @@
 """Which members a process serves."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.value import Object
 from trimtab.client.client import Client, resource_of
 from trimtab.controllers.clusters.served import OWNED_MEMBERS, PUSHES_ONLY, SIMULATED_SUFFIX
+from trimtab.errors import Unavailable
+from trimtab.members import served_members
 from trimtab.members.served_members import ServedMembers
 from trimtab.runtime.cache import Cache, Table
 from trimtab.server.apiserver import ApiServer
@@ -81,3 +84,21 @@ def test_member_that_another_process_simulates_is_not_probed() -> None:
 
 def test_without_credentials_there_is_no_client() -> None:
     assert served(connects=False).connect(PUSH) is None
+
+
+@pytest.mark.parametrize("by_member", [False, True])
+def test_member_is_written_only_when_every_check_allows_it(by_member: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+
+    def refuse() -> None:
+        raise Unavailable("not released")
+
+    hooks: list[Callable[[], None]] = []
+    monkeypatch.setattr(served_members, "client_from_secret", lambda _one, _secret, check: hooks.append(check))
+    check_member = checked.append if by_member else None
+    ServedMembers(ClusterCache(), {}, None, lambda: checked.append("lease"), check_member).connect(PUSH)
+    hooks[0]()
+    assert checked == (["push"] if by_member else ["lease"])
+    ServedMembers(ClusterCache(), {}, None, lambda: None, check_member, refuse).connect(PUSH)
+    with pytest.raises(Unavailable, match="not released"):
+        hooks[1]()

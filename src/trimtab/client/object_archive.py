@@ -26,6 +26,7 @@ from trimtab.errors import AlreadyExists, ApiError, InputError, MethodNotAllowed
 FORMAT = "trimtab-objects/1"
 MAGIC = b"\x1f\x8b"
 MAX_LINE_BYTES = 16 << 20
+MAX_ID_LENGTH = 100
 MAX_BYTES = 4 << 30
 """Of all objects, uncompressed: a small file can stand for any number of bytes."""
 GROUP_SUFFIXES = (".karmada.io", ".open-cluster-management.io", "trimtab.dev", "multicluster.x-k8s.io")
@@ -52,6 +53,8 @@ class ArchiveHeader(NamedTuple):
 
     taken: str
     objects: int
+    control_planes: tuple[str, ...] = ()
+    """The ids that its objects in members carry."""
 
 
 class RestoreResult(NamedTuple):
@@ -60,7 +63,9 @@ class RestoreResult(NamedTuple):
     failed: tuple[str, ...]
 
 
-async def write_archive(client: Client, out: BinaryIO, now: datetime) -> ArchiveHeader:
+async def write_archive(
+    client: Client, out: BinaryIO, now: datetime, control_planes: tuple[str, ...] = ()
+) -> ArchiveHeader:
     """Write all objects of the control plane; nothing else in the cluster is read."""
     served = [resource for resource in await client.resources() if "list" in resource.verbs]
     objects: list[Raw] = [raw async for raw in _own_objects(client, served)]
@@ -80,7 +85,7 @@ async def write_archive(client: Client, out: BinaryIO, now: datetime) -> Archive
         for raw in (await client.list(NAMESPACES)).items
         if raw["metadata"]["name"] not in SYSTEM_NAMESPACES and not raw["metadata"].get("deletionTimestamp")
     ]
-    header = ArchiveHeader(timestamp(now), len(objects))
+    header = ArchiveHeader(timestamp(now), len(objects), control_planes)
     with gzip.GzipFile(fileobj=out, mode="wb", mtime=0) as packed:
         packed.write(orjson.dumps({"format": FORMAT, **header._asdict()}) + b"\n")
         for raw in objects:
@@ -106,12 +111,18 @@ def read_archive(file: BinaryIO) -> tuple[ArchiveHeader, list[Raw]]:
         objects = [orjson.loads(line) for line in lines]
     except (OSError, EOFError, zlib.error, orjson.JSONDecodeError) as fault:
         raise InputError(f"the file is not a complete archive of objects: {fault}") from fault
-    header = ArchiveHeader(str(head.get("taken", "")), head.get("objects", -1))
+    control_planes = tuple(filter(is_id, head.get("control_planes") or ()))
+    header = ArchiveHeader(str(head.get("taken", "")), head.get("objects", -1), control_planes)
     if len(objects) != header.objects:
         raise InputError(f"the archive is cut off: it has {len(objects)} of {header.objects} objects")
     if not all(map(is_object, objects)):
         raise InputError("the file is not an archive of objects: one has no kind or name")
     return header, objects
+
+
+def is_id(value: Any) -> bool:
+    """Whether it can be the id of a control plane."""
+    return isinstance(value, str) and 0 < len(value) <= MAX_ID_LENGTH and value.isascii() and "," not in value
 
 
 def is_object(raw: Any) -> bool:

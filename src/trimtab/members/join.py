@@ -13,12 +13,13 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.client.kubeconfig import Credentials
 from trimtab.controllers.access.impersonation import IMPERSONATOR
+from trimtab.controllers.control_plane_identity import ControlPlaneIdentity
 from trimtab.errors import AlreadyExists, ApiError, InputError, NotFound
 from trimtab.members.left_objects import remove_left_objects
 from trimtab.members.member_rights import DEFAULT_RIGHTS, PROXY_RULES, MemberRights, account_rules
-from trimtab.runtime.observe_only import reason_to_observe
+from trimtab.runtime.control_plane_identity import NAMESPACES, read_identity
+from trimtab.runtime.observe_only import check_released
 
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 SECRETS = Resource("", "v1", "secrets", "Secret")
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
@@ -67,16 +68,12 @@ async def join(
     the cluster proxy, if the API server of the host serves it.
     """
     check_cluster_name(name)
-    if reason := await reason_to_observe(host):
-        raise InputError(
-            f"no cluster can join while the host only observes ({reason}): a join deletes objects without Works; "
-            "run `trimtab observe`, then `trimtab release`"
-        )
+    await check_released(host, "no cluster can join, which would delete its objects without Works,")
     identity = await cluster_id(member)
     await _check_not_joined(host, name, identity)
-    control_plane = await cluster_id(host)
-    await claim_member(member, name, control_plane, take_over=take_over)
-    removed(await remove_left_objects(host, member, control_plane))
+    identity_of_host = await read_identity(host)
+    await claim_member(member, name, identity_of_host.own, take_over=take_over)
+    removed(await remove_left_objects(host, member, identity_of_host))
     spec: Raw = {
         "id": identity,
         "syncMode": mode,
@@ -118,7 +115,7 @@ async def delete_credentials(host: Client, name: str) -> None:
 
 
 async def cluster_id(client: Client) -> str:
-    """The uid of kube-system: it identifies a cluster, and a control plane by its host."""
+    """The uid of kube-system, which identifies a cluster."""
     namespace = await client.get(NAMESPACES, "", "kube-system")
     uid: str = namespace["metadata"]["uid"]
     return uid
@@ -151,6 +148,13 @@ async def claim_member(member: Client, name: str, control_plane: str, *, take_ov
     await member.patch(NAMESPACES, "", CLUSTER_NAMESPACE, claim, manager="trimtab-join")
 
 
+async def take_over_claim(member: Client, name: str, identity: ControlPlaneIdentity) -> None:
+    """Hold a member under the id that was drawn last. Raises `InputError` when another control plane holds it."""
+    metadata = (await member.get(NAMESPACES, "", CLUSTER_NAMESPACE))["metadata"]
+    holder = (metadata.get("annotations") or {}).get(CONTROL_PLANE, "")
+    await claim_member(member, name, identity.own, take_over=holder in identity.former)
+
+
 async def release_member(host: Client, member: Client, name: str) -> None:
     """End the access of the control plane of `host` to a member that it holds: the record of that, and its account.
 
@@ -160,7 +164,7 @@ async def release_member(host: Client, member: Client, name: str) -> None:
         metadata = (await member.get(NAMESPACES, "", CLUSTER_NAMESPACE))["metadata"]
     except NotFound:
         return
-    if (metadata.get("annotations") or {}).get(CONTROL_PLANE) != await cluster_id(host):
+    if (metadata.get("annotations") or {}).get(CONTROL_PLANE) != (await read_identity(host)).own:
         return
     freed = {"metadata": {"annotations": {CONTROL_PLANE: None}}}
     await member.patch(NAMESPACES, "", CLUSTER_NAMESPACE, freed, manager="trimtab-join")

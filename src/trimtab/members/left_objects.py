@@ -14,6 +14,7 @@ from trimtab.api.kinds.work import Work
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.controllers import well_known
+from trimtab.controllers.control_plane_identity import ControlPlaneIdentity
 from trimtab.controllers.propagation.works.work_removal import (
     ANNOTATIONS_TO_REMOVE,
     LABELS_TO_REMOVE,
@@ -48,14 +49,14 @@ class LeftObject(NamedTuple):
         return (self.resource.group, self.resource.kind) == ("", "Namespace")
 
 
-async def remove_left_objects(host: Client, member: Client, control_plane: str) -> Sequence[str]:
+async def remove_left_objects(host: Client, member: Client, identity: ControlPlaneIdentity) -> Sequence[str]:
     """Delete the objects of this control plane that have no Work; returns their names.
 
     An object that existed before its Work, one that its policy preserves, and a namespace with objects of others are released: they
     stay, without the marks of Trimtab. Call it only before the member serves Works again.
     """
     removed = []
-    found = [left async for left in _left_objects(host, member, control_plane)]
+    found = [left async for left in _left_objects(host, member, identity)]
     for left in sorted(found, key=lambda left: left.is_namespace):
         metadata = left.raw["metadata"]
         try:
@@ -74,13 +75,19 @@ async def remove_left_objects(host: Client, member: Client, control_plane: str) 
     return removed
 
 
-async def remove_before_first_report(host: Client, member: Client, cluster: str, control_plane: str) -> Sequence[str]:
-    """The same for an agent, which starts often: only while its cluster has never been ready, so after it joined."""
+async def remove_before_first_report(
+    host: Client, member: Client, cluster: str, identity: ControlPlaneIdentity
+) -> Sequence[str]:
+    """The same for an agent, which starts often: only while its cluster has never been ready, so after it joined.
+
+    Nobody has said to it that the control planes of the former ids no longer exist, so what they left stays.
+    """
     status = (await host.get(resource_of(kind_of(Cluster)), "", cluster)).get("status") or {}
-    return [] if status.get("kubernetesVersion") else await remove_left_objects(host, member, control_plane)
+    own = ControlPlaneIdentity(identity.own)
+    return [] if status.get("kubernetesVersion") else await remove_left_objects(host, member, own)
 
 
-async def _left_objects(host: Client, member: Client, control_plane: str) -> AsyncIterator[LeftObject]:
+async def _left_objects(host: Client, member: Client, identity: ControlPlaneIdentity) -> AsyncIterator[LeftObject]:
     seen: set[str] = set()
     for resource in await member.resources():
         if not set(resource.verbs) >= NEEDED_VERBS:
@@ -95,7 +102,7 @@ async def _left_objects(host: Client, member: Client, control_plane: str) -> Asy
             if (
                 metadata["uid"] not in seen  # a kind may be served in several versions and groups
                 and not metadata.get("deletionTimestamp")
-                and well_known.annotations_of(raw).get(well_known.CONTROL_PLANE) == control_plane
+                and identity.includes(well_known.annotations_of(raw).get(well_known.CONTROL_PLANE, ""))
                 and not await _is_wanted(LeftObject(resource, raw), host)
             ):
                 seen.add(metadata["uid"])

@@ -6,8 +6,12 @@ from functools import partial
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.value import Raw
+from trimtab.client.client import Client, Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials
+from trimtab.errors import NotFound
+
+SECRETS = Resource("", "v1", "secrets", "Secret")
 
 
 def client_from_secret(
@@ -35,6 +39,15 @@ def client_from_secret(
         ),
         before_write=before_write,
     )
+
+
+async def stored_secret(host: Client, cluster: Cluster) -> Raw | None:
+    """The Secret with the credentials of a cluster; `None` if there is none."""
+    ref = cluster.spec.secret_ref
+    try:
+        return await host.get(SECRETS, ref.namespace, ref.name) if ref is not None else None
+    except NotFound:
+        return None
 
 
 def _decode_field(secret: Raw, name: str) -> bytes:

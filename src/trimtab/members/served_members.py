@@ -30,13 +30,15 @@ class ServedMembers:
         connect: Connect | None = None,
         check_lease: Callable[[], None] | None = None,
         check_member: Callable[[str], None] | None = None,
+        check_release: Callable[[], None] | None = None,
     ) -> None:
-        """`connect` finds members in this process; the checks raise when another process may write to a member."""
+        """`connect` finds members in this process; the checks raise when this process may not write to a member."""
         self._cache = cache
         self._settings = settings
         self._connect = connect
         self._check_lease = check_lease
         self._check_member = check_member
+        self._check_release = check_release
 
     def connect(self, cluster: Cluster) -> Client | None:
         """A client for a cluster that this process serves; None for others, and without credentials."""
@@ -46,14 +48,21 @@ class ServedMembers:
             return None
         if self._connect is not None and (client := self._connect(cluster)) is not None:
             return client
-        check = partial(self._check_member, cluster.name) if self._check_member is not None else self._check_lease
-        return client_from_secret(cluster, self.secret, check)
+        return client_from_secret(cluster, self.secret, partial(self._check_write, cluster.name))
+
+    def _check_write(self, cluster: str) -> None:
+        if self._check_release is not None:
+            self._check_release()
+        if self._check_member is not None:
+            self._check_member(cluster)
+        elif self._check_lease is not None:
+            self._check_lease()
 
     def connect_for_search(self, cluster: Cluster) -> Client | None:
         """A client that only reads; the search covers Pull clusters as well, if there are credentials for them."""
         if self._connect is not None and (client := self._connect(cluster)) is not None:
             return client
-        return client_from_secret(cluster, self.secret, self._check_lease)
+        return client_from_secret(cluster, self.secret, partial(self._check_write, cluster.name))
 
     def is_served(self, cluster: Cluster) -> bool:
         """Whether this process writes to the cluster."""

@@ -13,6 +13,7 @@ import contextlib
 import json
 import sqlite3
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -39,8 +40,13 @@ class Restored(NamedTuple):
     """Where the replaced store is."""
 
 
-def restore_backup(backup: Path, directory: Path, *, replace: bool = False) -> Restored:
-    """Make the backup the store of the data directory; an existing store is replaced only if `replace` is set."""
+def restore_backup(
+    backup: Path, directory: Path, *, replace: bool = False, before_replacement: Callable[[], None] = lambda: None
+) -> Restored:
+    """Make the backup the store of the data directory; an existing store is replaced only if `replace` is set.
+
+    `before_replacement` is called before a server can start on the new store.
+    """
     report = inspect_store(backup)
     if report.problems:
         raise errors.StoreError(f"{backup} is damaged ({report.problems[0]}): use another backup; nothing was changed")
@@ -57,6 +63,7 @@ def restore_backup(backup: Path, directory: Path, *, replace: bool = False) -> R
         with replacement_of(directory / FILE_NAME) as new:
             _copy_store(backup, new)
             expire_history(new, revision)
+            before_replacement()
             kept = _new_directory(directory) if existing else None
             _replace_marker(directory, revision, kept)  # from here on no server starts, until the new store is there
             for path in existing:

@@ -3,12 +3,15 @@
 import asyncio
 from pathlib import Path
 
-from cli.processes import api_server, running, until
+from cli.commands.test_webhook import free_port
+from cli.processes import api_server, fetch_page, running, until
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.errors import NotFound
 from trimtab.members.join import ClusterFacts, join
+from trimtab.runtime.control_plane_identity import read_identity
+from trimtab.runtime.observe_only import begin_observing, end_observing
 
 CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
 POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy")
@@ -53,5 +56,40 @@ def test_agent_applies_works_of_its_member(tmp_path: Path) -> None:
                 await propagate_config_map(host)
                 await until(has_work)
                 await until(has_arrived)
+
+    asyncio.run(scenario())
+
+
+def test_agent_writes_nothing_in_its_member_while_the_host_only_observes(tmp_path: Path) -> None:
+    """Neither what restored Works say, nor what was left before the cluster joined."""
+    host_config, member_config = str(tmp_path / "host" / "kubeconfig"), str(tmp_path / "member" / "kubeconfig")
+
+    async def scenario() -> None:
+        async with api_server(tmp_path / "host") as host, api_server(tmp_path / "member") as member:
+            await join(host, member, "member1", load(member_config), ClusterFacts(), mode="Pull")
+            annotations = {
+                "work.karmada.io/namespace": "karmada-es-member1",
+                "work.karmada.io/name": "gone",
+                "trimtab.dev/control-plane": (await read_identity(host)).own,
+            }
+            labels = {"karmada.io/managed": "true"}
+            metadata = {"name": "left", "namespace": "default", "labels": labels, "annotations": annotations}
+            await member.create(CONFIGS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+            await begin_observing(host, "restored")
+            health = f"127.0.0.1:{free_port()}"
+            agent = ("agent", "member1", "--kubeconfig", member_config, "--host-kubeconfig", host_config)
+
+            async def observes() -> bool:
+                return "observe-only (restored)" in (await fetch_page(f"http://{health}/readyz")).text
+
+            async def is_deleted() -> bool:
+                names = [one["metadata"]["name"] for one in (await member.list(CONFIGS, "default")).items]
+                return "left" not in names
+
+            async with running(*agent, "--health-address", health):
+                await until(observes)
+                assert not await is_deleted()
+                await end_observing(host)
+                await until(is_deleted)
 
     asyncio.run(scenario())

@@ -46,6 +46,7 @@ def test_missing_writes_are_reported_and_can_be_accepted(data: Path) -> None:
     accepted = run("--data-dir", data, "--accept-loss")
     assert accepted.exit_code == 0
     assert "the missing writes are given up; the store continues at revision" in accepted.output
+    assert (data / "restored").read_text() == "observe", "the members may have what the store lost"
     asyncio.run(Store.open(data).close())
     assert "lost nothing; nothing was changed" in run("--data-dir", data, "--accept-loss").output
 

@@ -17,6 +17,7 @@ from trimtab.cli.commands.unjoin import UnjoinOptions, command, remove, wait_unt
 from trimtab.client.client import resource_of
 from trimtab.clock import run_virtually
 from trimtab.errors import InputError, NotFound
+from trimtab.runtime.observe_only import begin_observing
 
 CLUSTERS = resource_of(kind_of(Cluster))
 CLOSED = {"windows": [{"schedule": "0 22 * * *", "duration": "1h"}]}
@@ -199,5 +200,16 @@ def test_copies_in_a_cluster_that_does_not_answer_are_named(capsys) -> None:
         assert "copies in it stay there, and are deleted when it joins this fleet again" in capsys.readouterr().err
         assert await remove(scene.client, "m3", QUICK) == 0
         assert capsys.readouterr().err == ""
+
+    run_scenario(act)
+
+
+def test_no_cluster_is_removed_while_a_restored_host_only_observes() -> None:
+    async def act(scene: MoveScenario) -> None:
+        await begin_observing(scene.client, "restored")
+        for options in (QUICK, UnjoinOptions(600, force=True, yes=True)):
+            with pytest.raises(InputError, match="cannot be removed while the host only observes \\(restored\\)"):
+                await remove(scene.client, "m2", options)
+        assert "m2" in await cluster_names(scene)
 
     run_scenario(act)

@@ -18,8 +18,8 @@ from trimtab.client.client import Resource, resource_of
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement.cluster_departure import cluster_departure, clusters_in_use
 from trimtab.errors import NotFound
-from trimtab.members.join import cluster_id
 from trimtab.members.left_objects import remove_left_objects
+from trimtab.runtime.control_plane_identity import read_identity
 from trimtab.simulate.kubelets.behaviour import NEVER_READY, BehaviourOverride
 
 CLUSTERS = resource_of(kind_of(Cluster))
@@ -286,7 +286,7 @@ def test_cluster_that_does_not_answer_leaves_once_its_workloads_run_elsewhere() 
         scene.world["m2"].start_api()
         member = scene.world["m2"].client
         assert await names_in(scene, DEPLOYMENTS) == ["web"]
-        assert await remove_left_objects(scene.client, member, await cluster_id(scene.client)) == [
+        assert await remove_left_objects(scene.client, member, await read_identity(scene.client)) == [
             "Deployment/default/web"
         ], "as a join does, so that nothing is orphaned"
         assert await names_in(scene, DEPLOYMENTS) == []

@@ -54,7 +54,7 @@ MUTANTS = (
     Mutant(
         "A join deletes no object of another control plane.",
         LEFT,
-        "and well_known.annotations_of(raw).get(well_known.CONTROL_PLANE) == control_plane",
+        'and identity.includes(well_known.annotations_of(raw).get(well_known.CONTROL_PLANE, ""))',
         "",
         LEFT_TESTS,
     ),
@@ -131,7 +131,7 @@ MUTANTS = (
     Mutant(
         "An object of another control plane is not overwritten.",
         OWNERSHIP,
-        'return "" if owner == control_plane_id(view) else owner',
+        'return "" if control_plane_identity(view).includes(owner) else owner',
         'return ""',
         OWNERSHIP_TESTS,
     ),
@@ -299,8 +299,15 @@ MUTANTS = (
     Mutant(
         "No cluster joins a restored host that only observes.",
         "members/join.py",
-        "    if reason := await reason_to_observe(host):\n",
-        "    if reason := None:\n",
+        '    await check_released(host, "no cluster can join, which would delete its objects without Works,")\n',
+        "",
         ("members/test_left_objects.py",),
+    ),
+    Mutant(
+        "An agent deletes nothing that carries a former id, whose control plane may still run.",
+        LEFT,
+        "own = ControlPlaneIdentity(identity.own)",
+        "own = identity",
+        LEFT_TESTS,
     ),
 )

@@ -25,9 +25,10 @@ from trimtab.errors import ApiError
 from trimtab.members.agent import CONTROLLERS, Heartbeat
 from trimtab.members.agent_access import namespaced_kinds
 from trimtab.members.agent_credentials import AgentCredentials, HostAddress
-from trimtab.members.join import cluster_id
 from trimtab.members.left_objects import remove_before_first_report
+from trimtab.runtime.control_plane_identity import read_identity
 from trimtab.runtime.lua_worker import LuaWorker
+from trimtab.runtime.observe_only import ReleaseGuard, run_when_released
 from trimtab.telemetry import Sample, configure_logging
 
 RETRY_SECONDS = 10.0
@@ -126,34 +127,41 @@ class AgentProcess(NamedTuple):
     async def serve(self, host: Client, samples: Callable[[], Iterable[Sample]] = tuple) -> None:
         clock, scripts = WallClock(), LuaWorker()
         heartbeat = asyncio.ensure_future(Heartbeat(host, self.name, clock).run())
-        plane = ControlPlane(
-            host,
-            clock=clock,
-            profile=self.profile,
-            settings={"agent": self.name},
-            connect=lambda cluster: KubeClient(self.member) if cluster.name == self.name else None,
-            scripts=scripts.submit,
-            is_enabled=lambda controller: controller.name in CONTROLLERS,
-            trace=self.trace,
-        )
-        probes = ProbeEndpoints(more_samples=samples)
-        probes.observe(plane)
-        click.echo(f"the agent of {self.name} is ready")
+        probes, guard = ProbeEndpoints(more_samples=samples), ReleaseGuard()
+
+        async def work() -> None:
+            plane = ControlPlane(
+                host,
+                clock=clock,
+                profile=self.profile,
+                settings={"agent": self.name},
+                connect=lambda cluster: self._member_client(guard) if cluster.name == self.name else None,
+                scripts=scripts.submit,
+                is_enabled=lambda controller: controller.name in CONTROLLERS,
+                trace=self.trace,
+            )
+            probes.observe(plane)
+            await self._remove_left_objects(host, guard)
+            await plane.run()
+
         try:
             async with serve_probes(probes, self.health_address):
-                await self._remove_left_objects(host)
-                await plane.run()
+                click.echo(f"the agent of {self.name} is ready")
+                await run_when_released(host, work, probes.wait_for_release, guard)
         finally:
             heartbeat.cancel()
             scripts.close()
             await host.close()
 
-    async def _remove_left_objects(self, host: Client) -> None:
+    def _member_client(self, guard: ReleaseGuard) -> KubeClient:
+        return KubeClient(self.member, before_write=guard.check)
+
+    async def _remove_left_objects(self, host: Client, guard: ReleaseGuard) -> None:
         """Remove what is left from before the cluster joined, before any Work is applied."""
         while True:
-            member = KubeClient(self.member)
+            member = self._member_client(guard)
             try:
-                found = await remove_before_first_report(host, member, self.name, await cluster_id(host))
+                found = await remove_before_first_report(host, member, self.name, await read_identity(host))
             except (ApiError, OSError, TimeoutError) as fault:
                 log.warning("cannot look for objects of earlier Works: %s", fault, extra={"cluster": self.name})
                 await asyncio.sleep(RETRY_SECONDS)

@@ -47,7 +47,7 @@ async def _serve(
     encryption: Path | None,
 ) -> None:
     from trimtab.clock import WallClock  # noqa: PLC0415
-    from trimtab.runtime.observe_only import begin_if_requested  # noqa: PLC0415
+    from trimtab.runtime.observe_only import continue_restore  # noqa: PLC0415
     from trimtab.server.background.certificate_signing import CertificateSigning  # noqa: PLC0415
     from trimtab.server.daemon import Daemon  # noqa: PLC0415
     from trimtab.server.local import LocalClient  # noqa: PLC0415
@@ -62,7 +62,7 @@ async def _serve(
     try:
         await daemon.start()
         signing = loop.create_task(CertificateSigning(client, daemon.authority, clock.now).run(), name="signing")
-        await begin_if_requested(daemon.directory, client, clock.now())
+        await continue_restore(daemon.directory, client)
         click.echo(f"trimtab apiserver is ready at {daemon.url}")
         click.echo(f"export KUBECONFIG={daemon.kubeconfig}")
         await stopped.wait()

@@ -12,6 +12,7 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.object_archive import ArchiveHeader, write_archive
 from trimtab.clock import WallClock
 from trimtab.errors import ApiError, InputError, NotFound, StorageFailed
+from trimtab.runtime.control_plane_identity import read_identity
 from trimtab.runtime.leader_election import LEASES, micro_time
 from trimtab.runtime.observers.fleet_metrics import BACKUP_LEASE
 
@@ -67,7 +68,8 @@ async def save_objects(client: KubeClient, file: Path) -> ArchiveHeader:
     from trimtab.store.files import replace_file  # noqa: PLC0415
 
     buffer = BytesIO()
-    header = await write_archive(client, buffer, WallClock().now())
+    identity = await read_identity(client)
+    header = await write_archive(client, buffer, WallClock().now(), (identity.own, *sorted(identity.former)))
     try:
         replace_file(file, buffer.getvalue())
     except OSError as error:

@@ -42,7 +42,7 @@ from trimtab.controllers.selection import IsEnabled
 from trimtab.observability import ObservabilitySettings
 from trimtab.runtime.leader_election import VERSION_ANNOTATION, LeaderElector
 from trimtab.runtime.lua_worker import LuaWorker
-from trimtab.runtime.observe_only import run_when_released
+from trimtab.runtime.observe_only import ReleaseGuard, run_when_released
 from trimtab.runtime.propagatable import EVERY_KIND, KindSelection, parse_kinds
 from trimtab.telemetry import Sample, configure_logging
 
@@ -192,18 +192,19 @@ class ControllersProcess(NamedTuple):
         lease_client = KubeClient(self.credentials, agent="trimtab-controllers")
         elections = self._elections(lease_client) if self.leases.elects and not self.shares_members else []
         check_lease = partial(check_all_held, elections) if elections else None
+        guard = ReleaseGuard()
         client = KubeClient(self.credentials, agent="trimtab-controllers", before_write=check_lease)
         own_samples = elections[0].samples if elections else tuple[Sample, ...]
         scripts, probes = LuaWorker(), ProbeEndpoints(decides=DECIDE in self.roles, more_samples=own_samples)
 
         async def start_work() -> None:
-            running = self._new_work(client, lease_client, scripts, check_lease)
+            running = self._new_work(client, lease_client, scripts, check_lease, guard)
             probes.observe(running)
             click.echo("controllers are ready")
             await running.run()
 
         async def work() -> None:
-            await run_when_released(lease_client, start_work, probes.wait_for_release)
+            await run_when_released(lease_client, start_work, probes.wait_for_release, guard)
 
         try:
             async with serve_probes(probes, health_address):
@@ -228,7 +229,12 @@ class ControllersProcess(NamedTuple):
         return [own, *karmada_elections(client, leases.seconds)] if leases.replaces_karmada else [own]
 
     def _new_work(
-        self, client: KubeClient, lease_client: KubeClient, scripts: LuaWorker, check_lease: Callable[[], None] | None
+        self,
+        client: KubeClient,
+        lease_client: KubeClient,
+        scripts: LuaWorker,
+        check_lease: Callable[[], None] | None,
+        guard: ReleaseGuard,
     ) -> Work:
         if PODS in self.roles:
             return PodWork(client, WallClock(), self.profile, self.settings)
@@ -237,6 +243,7 @@ class ControllersProcess(NamedTuple):
             client,
             profile=self.profile,
             scripts=scripts.submit,
+            check_release=guard.check,
             probe_seconds=self.status_seconds,
             kinds=self.kinds,
             karmada_metrics=self.observability.karmada_metrics,

@@ -1,6 +1,6 @@
 """`trimtab restore FILE`: make a backup the store of a data directory, or write its objects to an API server."""
 
-import asyncio
+from functools import partial
 from pathlib import Path
 
 import click
@@ -8,9 +8,9 @@ import click
 from trimtab.cli.support.client import with_client
 from trimtab.client.kube import KubeClient
 from trimtab.client.object_archive import RestoreResult, is_archive, read_archive, restore_archive
-from trimtab.clock import WallClock
 from trimtab.errors import InputError
-from trimtab.runtime.observe_only import POLL_SECONDS, begin_observing, request_observing
+from trimtab.runtime.control_plane_identity import add_former_ids
+from trimtab.runtime.observe_only import begin_observing_and_wait, note_restore
 
 
 @click.command()
@@ -44,9 +44,8 @@ def command(
         return restore_objects(file, kubeconfig, context, observe=not no_observe)
     from trimtab.store.restore import restore_backup  # noqa: PLC0415
 
-    restored = restore_backup(file, data_dir, replace=force)
-    if not no_observe:
-        request_observing(data_dir)
+    note = partial(note_restore, data_dir, observe=not no_observe)
+    restored = restore_backup(file, data_dir, replace=force, before_replacement=note)
     report = restored.backup
     click.echo(f"{data_dir}: {report.objects} objects of revision {report.revision}; continues at {restored.revision}")
     if restored.kept is not None:
@@ -70,8 +69,8 @@ def restore_objects(file: Path, kubeconfig: str, context: str, *, observe: bool)
 
     async def work(client: KubeClient) -> RestoreResult:
         if observe:
-            await begin_observing(client, f"restored from {file.name}", WallClock().now())
-            await asyncio.sleep(2 * POLL_SECONDS)  # a control plane that runs has stopped by then
+            await begin_observing_and_wait(client, f"restored from {file.name}")
+        await add_former_ids(client, header.control_planes)
         return await restore_archive(client, objects)
 
     result = with_client(kubeconfig, context, work)

@@ -50,13 +50,16 @@ def _report_on(file: Path | None, data_dir: Path | None) -> "StoreReport":
 
 
 def _accept_loss(data_dir: Path) -> None:
+    from trimtab.runtime.observe_only import note_restore  # noqa: PLC0415
     from trimtab.store.restore import accept_loss, is_complete  # noqa: PLC0415
 
     if is_complete(data_dir):
         click.echo(f"{data_dir} lost nothing; nothing was changed")
     else:
+        note_restore(data_dir, observe=True)  # the members may have what is lost here
         click.echo(
-            f"{data_dir}: the missing writes are given up; the store continues at revision {accept_loss(data_dir)}"
+            f"{data_dir}: the missing writes are given up; the store continues at revision {accept_loss(data_dir)}\n"
+            "After the start: trimtab observe lists what the controllers would do, trimtab release starts them."
         )
 
 

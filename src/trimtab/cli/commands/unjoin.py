@@ -36,8 +36,9 @@ from trimtab.controllers.well_known import CLUSTER_FINALIZER, DRAIN, FORCE_LEAVE
 from trimtab.decide.gate import time_in_refusal
 from trimtab.errors import ApiError, InputError, NotFound
 from trimtab.members.agent_access import delete_agent_access
-from trimtab.members.join import SECRETS, delete_credentials, release_member, unjoin
-from trimtab.members.member_client import client_from_secret
+from trimtab.members.join import delete_credentials, release_member, unjoin
+from trimtab.members.member_client import client_from_secret, stored_secret
+from trimtab.runtime.observe_only import check_released
 
 POLL_SECONDS = 0.5
 ACKNOWLEDGE_SECONDS = 30.0
@@ -75,6 +76,7 @@ class UnjoinOptions(NamedTuple):
 
 async def remove(host: Client, name: str, options: UnjoinOptions) -> int:
     """Remove the cluster; returns the exit code."""
+    await check_released(host, f"cluster {name} cannot be removed")
     try:
         cluster = await read_cluster(host, name)
     except NotFound as fault:
@@ -88,7 +90,7 @@ async def remove(host: Client, name: str, options: UnjoinOptions) -> int:
         code = await drain(host, name, options.timeout)
         if code:
             return code
-    secret = await find_secret(host, cluster)
+    secret = await stored_secret(host, cluster)  # before the removal of the cluster deletes it
     if CLUSTER_FINALIZER in cluster.metadata.finalizers and not is_ready(await read_cluster(host, name)):
         click.echo(
             f"cluster {name} does not answer: copies in it stay there, and are deleted when it joins this fleet again",
@@ -102,15 +104,6 @@ async def remove(host: Client, name: str, options: UnjoinOptions) -> int:
         await release(host, cluster, secret)
     click.echo(f"cluster {name} {'removed' if options.wait else 'is being removed'}")
     return 0
-
-
-async def find_secret(host: Client, cluster: Cluster) -> Raw | None:
-    """The credentials of the cluster, read before its removal deletes them."""
-    ref = cluster.spec.secret_ref
-    try:
-        return await host.get(SECRETS, ref.namespace, ref.name) if ref is not None else None
-    except NotFound:
-        return None
 
 
 async def release(host: Client, cluster: Cluster, secret: Raw | None) -> None:

@@ -1,6 +1,8 @@
 """An object of another control plane is a conflict, and is taken over at most once."""
 
 import asyncio
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.contract import Delete, InCluster
 from trimtab.controllers.propagation.works.execute import execute
+from trimtab.runtime.control_plane_identity import draw_identity
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store
@@ -100,6 +103,39 @@ def test_deletion_of_a_work_leaves_a_foreign_object(owner: str, deleted: bool) -
     assert effects[-1].metadata.finalizers == ()
 
 
+RELEASED_COPY = HOST.but(
+    metadata=HOST.metadata.but(
+        annotations={
+            "trimtab.dev/control-plane-id": "drawn-id",
+            "trimtab.dev/former-control-planes": "own-id,earlier-id",
+        }
+    )
+)
+
+
+@pytest.mark.parametrize("former", ["own-id", "earlier-id"])
+def test_object_of_a_former_id_is_taken_over_and_deleted_as_an_own_one(former: str) -> None:
+    work = work_for()
+    there = {member_key(work): owned_by(object_in_member(work), former)}
+    (write,) = member_writes(list(execute(work, view(cluster("m1"), RELEASED_COPY, work, members=there))))
+    assert well_known.annotations_of(write.wanted)[well_known.CONTROL_PLANE] == "drawn-id"
+    seen = view(cluster("m1"), RELEASED_COPY, work, members=there)
+    leaving = work.but(metadata=work.metadata.but(deletion_timestamp=seen.now))
+    assert [type(write) for write in member_writes(list(execute(leaving, seen)))] == [Delete]
+
+
+def test_object_of_a_released_copy_is_a_conflict_for_the_original() -> None:
+    work = work_for()
+    own = {member_key(work): owned_by(object_in_member(work), "own-id")}
+    reported, *_ = execute(work, view(cluster("m1"), HOST, work, members=own))
+    taken = {member_key(work): owned_by(object_in_member(work, spec={}), "drawn-id")}
+    effects = list(execute(reported, view(cluster("m1"), HOST, reported, members=taken)))
+    assert member_writes(effects) == []
+    message = find_condition(effects[0].status.conditions, "Applied").message
+    assert "taken over by another control plane (drawn-id)" in message
+    assert "trimtab release --take-over drawn-id" in message
+
+
 class DelayedClient(LocalClient):
     """Every replace takes a second, so that control planes that overwrite each other reach the end of the test."""
 
@@ -131,6 +167,51 @@ def test_two_control_planes_do_not_fight_over_one_object() -> None:
         for server in servers:
             await server.stop()
 
+    run_virtually(scenario())
+
+
+def test_released_copy_of_a_host_and_its_original_do_not_fight(tmp_path: Path) -> None:
+    async def open_host(name: str) -> ApiServer:
+        server = ApiServer(Store.open(tmp_path / name), ApiServerSettings(clock=clock))
+        await server.start()
+        return server
+
+    async def set_value(server: ApiServer, value: str) -> None:
+        await LocalClient(server).patch(CONFIG_MAPS, "default", "settings", {"data": {"value": value}})
+
+    async def scenario() -> None:
+        in_member = ApiServer(Store(), ApiServerSettings(clock=clock))
+        await in_member.start()
+        member = DelayedClient(in_member)
+        original = await open_host("original")
+        plane = ControlPlane(LocalClient(original), clock=clock, connect=lambda _: member)
+        await plane.start()
+        await propagate(LocalClient(original), "one", "Abort")
+        await asyncio.sleep(60)
+        await plane.stop()
+        await original.stop()
+        shutil.copytree(tmp_path / "original", tmp_path / "copy")
+        servers = [await open_host("original"), await open_host("copy")]
+        identity = await draw_identity(LocalClient(servers[1]))
+        planes = [ControlPlane(LocalClient(one), clock=clock, connect=lambda _: member) for one in servers]
+        for plane, server, value in zip(planes, servers, ("two", "three"), strict=True):
+            await plane.start()
+            await set_value(server, value)
+        await asyncio.sleep(60)
+        before = await member.get(CONFIG_MAPS, "default", "settings")
+        assert before["data"] == {"value": "three"}
+        assert before["metadata"]["annotations"][well_known.CONTROL_PLANE] == identity.own
+        await set_value(servers[0], "four")
+        await asyncio.sleep(600)
+        after = await member.get(CONFIG_MAPS, "default", "settings")
+        assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+        assert [await applied_status(LocalClient(one)) for one in servers] == ["False", "True"]
+        for plane, server in zip(planes, servers, strict=True):
+            await plane.stop()
+            await server.stop()
+        await in_member.stop()
+
+    clock = LoopClock()
     run_virtually(scenario())
 
 

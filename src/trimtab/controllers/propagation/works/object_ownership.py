@@ -2,7 +2,7 @@
 
 Two control planes can be joined to the same member and have Works for the same object. Without a mark each sees the
 writes of the other as drift and writes its own again. So every object that is applied carries the id of the control
-plane (the uid of the namespace kube-system on its host), and an object with another id is a conflict.
+plane (`controllers/control_plane_identity.py`), and an object with another id is a conflict.
 """
 
 from trimtab.api.kinds.native.namespace import Namespace
@@ -10,17 +10,18 @@ from trimtab.api.kinds.work import Work
 from trimtab.api.value import Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Ref, View
+from trimtab.controllers.control_plane_identity import ID_NAMESPACE, ControlPlaneIdentity, identity_of
 
-ID_NAMESPACE = "kube-system"
+UNKNOWN = ControlPlaneIdentity("")
 ORPHAN = "Orphan"
 
 
-def control_plane_id(view: View) -> str:
+def control_plane_identity(view: View) -> ControlPlaneIdentity:
     """The id of this control plane; empty while it is unknown, and in a profile that does not mark objects."""
     if not view.profile.mark_control_plane:
-        return ""
+        return UNKNOWN
     namespace = view.get(Namespace, "", ID_NAMESPACE)
-    return namespace.metadata.uid if namespace is not None else ""
+    return identity_of(namespace.metadata.uid, namespace.metadata.annotations) if namespace is not None else UNKNOWN
 
 
 def with_control_plane(manifest: Raw, work: Work, view: View) -> Raw:
@@ -28,7 +29,7 @@ def with_control_plane(manifest: Raw, work: Work, view: View) -> Raw:
 
     A cluster may leave while it does not answer. What is still in it has no Work when the cluster joins again.
     """
-    own = control_plane_id(view)
+    own = control_plane_identity(view).own
     if not own:
         return manifest
     marks = {well_known.CONTROL_PLANE: own}
@@ -51,7 +52,7 @@ def foreign_control_plane(seen: Raw | None, view: View) -> str:
     if seen is None or not view.profile.mark_control_plane or not is_managed(seen):
         return ""
     owner = well_known.annotations_of(seen).get(well_known.CONTROL_PLANE, "")
-    return "" if owner == control_plane_id(view) else owner
+    return "" if control_plane_identity(view).includes(owner) else owner
 
 
 def is_managed_here(seen: Raw, view: View) -> bool:
@@ -71,8 +72,8 @@ def ownership_problem(work: Work, manifest: Raw, ref: Ref, seen: Raw, cluster: s
     subject = f"{ref.kind} {well_known.qualified_name(ref)} in cluster {cluster}"
     if was_applied(work, ref):
         return (
-            f"{subject} was taken over by another control plane ({owner}); "
-            "remove the workload from one of the two control planes"
+            f"{subject} was taken over by another control plane ({owner}); remove the workload from one of the two "
+            f"control planes, or run `trimtab release --take-over {owner}` if the other no longer exists"
         )
     if well_known.annotations_of(manifest).get(well_known.CONFLICT_RESOLUTION) == "overwrite":
         return ""
