@@ -24,6 +24,7 @@ import yaml
 from distribution.image_root import ImageRoot, PodProcess, add_mount_points, unpack
 from kube.fleet import ENTRY, RealFleet, all_ready, wait_until
 from kube.rig import RealControlPlane, free_port, kubectl
+from kube.workloads import SAMPLE_SECONDS, ReadyReplicas
 
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
@@ -37,7 +38,6 @@ SHOP = "shop"
 WORKLOADS, REPLICAS, MAX_UNAVAILABLE = 4, 4, 1
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 SECRETS = Resource("", "v1", "secrets", "Secret")
-SAMPLE_SECONDS = 0.2
 MOVES = Resource("trimtab.dev", "v1alpha1", "moves", "Move")
 POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy")
 BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
@@ -215,31 +215,6 @@ class Observer:
                 total.update(await replicas_in(client, SHOP))
             self.samples += 1
             self.fewest_ready = min(self.fewest_ready, *total.values())
-            await asyncio.sleep(SAMPLE_SECONDS)
-
-
-class ReadyReplicas:
-    """Reads again and again how many replicas of one Deployment are ready."""
-
-    def __init__(self, client: KubeClient, namespace: str, name: str) -> None:
-        self._client = client
-        self._place = namespace, name
-        self.fewest: int | None = None
-        self._sampling: asyncio.Task[None] | None = None
-
-    async def start(self) -> None:
-        self._sampling = asyncio.ensure_future(self._sample())
-
-    async def stop(self) -> None:
-        assert self._sampling is not None
-        assert not self._sampling.done(), self._sampling
-        self._sampling.cancel()
-
-    async def _sample(self) -> None:
-        while True:
-            found = await self._client.get(DEPLOYMENTS, *self._place)
-            ready = (found.get("status") or {}).get("readyReplicas", 0)
-            self.fewest = ready if self.fewest is None else min(self.fewest, ready)
             await asyncio.sleep(SAMPLE_SECONDS)
 
 

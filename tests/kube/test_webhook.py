@@ -1,6 +1,7 @@
 """The webhook on a real kube-apiserver: checks over TLS, and the eviction gate with stock kubectl."""
 
 import asyncio
+import contextlib
 import json
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 from kube.fleet import ENTRY, ControllersProcess, LoopThread, RealMember, wait_until, wait_until_served
 from kube.rig import RealControlPlane, free_port, kubectl
+from kube.workloads import ReadyReplicas
 
 from api.admission.enforcement_cases import Case, all_cases
 from trimtab.api.kind import find_kind
@@ -60,6 +62,16 @@ class WebhookProcess:
             assert self._process.poll() is None, self._log.read_text()
             assert time.monotonic() < deadline, self._log.read_text()
             time.sleep(0.1)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """The process accepts connections and answers nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         if self._process is not None:
@@ -333,3 +345,42 @@ def test_without_a_webhook_the_floor_holds_and_the_overspent_rate_is_reported(
         loop.run(asyncio.wait_for(wait_until(is_reported), 300))
     finally:
         running.start()
+
+
+def test_drain_goes_on_while_the_webhook_hangs_and_no_charge_remains_afterwards(
+    cluster: RealMember, running: WebhookProcess, pod_controllers: ControllersProcess, loop: LoopThread
+) -> None:
+    client, plane = cluster.client, cluster.plane
+    node, *others = sorted(cluster.kubelets.machines)
+    kubectl(plane, "cordon", *others)  # all pods on one node: its drain must wait between them
+    kubectl(plane, "apply", "-f", "-", given=deployment("hang"))
+    kubectl(plane, "apply", "-f", "-", given=budget("hang"))
+
+    async def is_allowed() -> bool:
+        floors = [one for one in (await client.list(POD_BUDGETS, "default")).items if one["metadata"]["name"] == "hang"]
+        counts = [(one.get("status") or {}).get("disruptionsAllowed") for one in floors]
+        status = await status_of(client, "hang")
+        return counts == [1] and status.get("disruptionsAllowed") == 1 and not status.get("disruptedPods")
+
+    loop.run(asyncio.wait_for(wait_until(lambda: is_running(client, "hang")), 300))
+    loop.run(asyncio.wait_for(wait_until(is_allowed), 300))
+    kubectl(plane, "uncordon", *others)
+    ready = ReadyReplicas(client, "default", "hang")
+    loop.run(ready.start())
+    with running.paused():
+        with pytest.raises(AssertionError, match=r"failed calling webhook.*context deadline exceeded"):
+            kubectl(plane, "apply", "-f", "-", given=budget("refused"))
+        done = subprocess.run(
+            [*plane.kubectl, "drain", node, "--ignore-daemonsets", "--force", "--timeout=300s"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    loop.run(asyncio.wait_for(wait_until(lambda: is_running(client, "hang")), 300))
+    loop.run(ready.stop())
+    assert ready.fewest is not None
+    assert ready.fewest >= REPLICAS - 1, "the floor holds the strength"
+    # Reviews that waited in the paused process are answered now, to nobody: what they charge is given back.
+    loop.run(asyncio.wait_for(wait_until(is_allowed), 300))
+    kubectl(plane, "uncordon", node)
