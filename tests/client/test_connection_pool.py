@@ -9,6 +9,8 @@ import pytest
 
 from trimtab.client import connection_pool
 from trimtab.client.connection_pool import ConnectionBroken, ConnectionPool, Reply
+from trimtab.client.kube import KubeClient
+from trimtab.client.kubeconfig import Credentials
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -194,3 +196,17 @@ def test_too_large_response_is_refused(monkeypatch: pytest.MonkeyPatch, compress
 
     with pytest.raises(ConnectionError, match="larger than 1 MiB"):
         run_with_server(ScriptedServer(response), once)
+
+
+def test_plain_document_has_a_smaller_limit_than_a_list_of_objects() -> None:
+    server = ScriptedServer(http_response(b"a" * (connection_pool.MAX_PLAIN_BYTES + 1)))
+
+    async def read_health(pool: ConnectionPool) -> None:
+        client = KubeClient(Credentials(server=f"http://{pool._host}:{pool._port}"))
+        try:
+            await client.fetch("/readyz")
+        finally:
+            await client.close()
+
+    with pytest.raises(ConnectionError, match="larger than 8 MiB"):
+        run_with_server(server, read_health)

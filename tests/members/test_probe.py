@@ -1,5 +1,7 @@
 """A probe reports whether a member responds and is healthy, what it serves, and its capacity."""
 
+import pytest
+
 from trimtab.api.kinds.cluster import Cluster, ClusterSpec
 from trimtab.api.value import Meta
 from trimtab.client.client import PlainResponse, Resource
@@ -79,6 +81,12 @@ def test_member_without_a_client_is_unreachable() -> None:
 
 def test_member_that_does_not_respond_is_offline() -> None:
     assert not probe_member({"/readyz": ConnectionRefusedError("refused")}).online
+
+
+def test_member_that_is_too_slow_is_logged_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "trimtab.probe")
+    assert not probe_member({"/readyz": TimeoutError()}).online
+    assert caplog.messages == ["the member does not respond: no answer in time"]
 
 
 def test_member_that_is_not_ready_is_online_and_unhealthy() -> None:

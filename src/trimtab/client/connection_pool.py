@@ -22,6 +22,8 @@ GZIP_WINDOW_BITS = 31
 """The window bits with which zlib reads a gzip stream."""
 MAX_RESPONSE_BYTES = 512 << 20
 """Decompressed; a list of a hundred thousand objects stays well below, and no server can exhaust our memory."""
+MAX_PLAIN_BYTES = 8 << 20
+"""Of documents that are no objects: health, version, lists of kinds. What answers may be no API server at all."""
 
 
 class Reply(NamedTuple):
@@ -50,6 +52,7 @@ class PooledConnection(asyncio.Protocol):
         self._headers: dict[bytes, str] = {}
         self._parts: list[bytes] = []
         self._size = 0
+        self._limit = 0
         self._response_started = False
         self.last_used = 0.0
         """When it last started or ended a request; 0 for a new connection."""
@@ -60,12 +63,14 @@ class PooledConnection(asyncio.Protocol):
     def is_open(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
-    async def send(self, request: bytes) -> Reply:
+    async def send(self, request: bytes, limit: int) -> Reply:
+        """Send a request whose response has at most `limit` bytes."""
         if self._transport is None or self._transport.is_closing():
             raise ConnectionBroken("the connection is closed", unanswered=True)
         loop = asyncio.get_running_loop()
         self._response = loop.create_future()
         self._headers, self._parts, self._size, self._response_started = {}, [], 0, False
+        self._limit = limit
         self.last_used = loop.time()
         self._transport.write(request)
         try:
@@ -116,14 +121,14 @@ class PooledConnection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         self._size += len(body)
-        if self._size > MAX_RESPONSE_BYTES:
+        if self._size > self._limit:
             self._fail_too_large()
         else:
             self._parts.append(body)
 
     def _fail_too_large(self) -> None:
         self._parts.clear()
-        self._fail(f"the response is larger than {MAX_RESPONSE_BYTES >> 20} MiB")
+        self._fail(f"the response is larger than {self._limit >> 20} MiB")
         self.close()
 
     def on_message_complete(self) -> None:
@@ -135,7 +140,7 @@ class PooledConnection(asyncio.Protocol):
         body = b"".join(self._parts)
         if self._headers.get(b"content-encoding") == "gzip":
             decompressor = zlib.decompressobj(GZIP_WINDOW_BITS)
-            body = decompressor.decompress(body, MAX_RESPONSE_BYTES)
+            body = decompressor.decompress(body, self._limit)
             if decompressor.unconsumed_tail:
                 self._fail_too_large()
                 return
@@ -165,15 +170,17 @@ class ConnectionPool:
         self._host_header = f"Host: {parts.netloc.rpartition('@')[2]}\r\n"
         self._next_check: asyncio.TimerHandle | None = None
 
-    async def request(self, method: str, target: str, headers: dict[str, str], body: bytes = b"") -> Reply:
+    async def request(
+        self, method: str, target: str, headers: dict[str, str], body: bytes = b"", *, limit: int | None = None
+    ) -> Reply:
         """Send one request and return its response; a broken connection is an OSError, a slow one a TimeoutError."""
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         length = f"Content-Length: {len(body)}\r\n" if body or method != "GET" else "Accept-Encoding: gzip\r\n"
         head = f"{method} {self._prefix}{target} HTTP/1.1\r\n{self._host_header}{lines}{length}\r\n"
         async with self._slots:
-            return await self._send(method, head.encode("latin-1") + body)
+            return await self._send(method, head.encode("latin-1") + body, limit or MAX_RESPONSE_BYTES)
 
-    async def _send(self, method: str, request: bytes) -> Reply:
+    async def _send(self, method: str, request: bytes, limit: int) -> Reply:
         while True:
             connection = self._take_idle() or await self._connect()
             is_new = not connection.last_used
@@ -181,7 +188,7 @@ class ConnectionPool:
             if self._next_check is None:
                 self._schedule_timeout_check()
             try:
-                reply = await connection.send(request)
+                reply = await connection.send(request, limit)
             except ConnectionBroken as error:
                 # It was closed while idle: an idempotent request is repeated on another connection.
                 if is_new or not error.unanswered or method not in IDEMPOTENT_METHODS:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimtab.api.value import Raw
 from trimtab.client.client import EVENTS, Listing, PatchType, PlainResponse, Propagation, Resource, WatchEvent
+from trimtab.client.connection_pool import MAX_PLAIN_BYTES
 from trimtab.client.discovery import DiscoveryClient
 from trimtab.client.kubeconfig import Credentials
 from trimtab.client.responses import decode_event, decode_list, decode_object, text_in
@@ -174,7 +175,7 @@ class KubeClient:
         return await self._discovery.resources()
 
     async def fetch(self, path: str) -> PlainResponse:
-        reply = await self._transport.send("GET", path, await self._transport.headers())
+        reply = await self._transport.send("GET", path, await self._transport.headers(), limit=MAX_PLAIN_BYTES)
         return PlainResponse(reply.status, reply.body)
 
     async def forward(

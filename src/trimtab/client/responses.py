@@ -66,19 +66,19 @@ def as_connection_errors() -> Iterator[None]:
         raise ConnectionError(str(error) or type(error).__name__) from error
 
 
-async def read_reply(response: "aiohttp.ClientResponse") -> Reply:
-    return Reply(response.status, await read_body(response), response.headers.get("Retry-After", ""))
+async def read_reply(response: "aiohttp.ClientResponse", limit: int) -> Reply:
+    return Reply(response.status, await read_body(response, limit), response.headers.get("Retry-After", ""))
 
 
-async def read_body(response: "aiohttp.ClientResponse") -> bytes:
+async def read_body(response: "aiohttp.ClientResponse", limit: int = MAX_RESPONSE_BYTES) -> bytes:
     """The whole body; ConnectionError when it is too large or ends early."""
     parts: list[bytes] = []
     size = 0
     with as_connection_errors():
         async for chunk in response.content.iter_any():
             size += len(chunk)
-            if size > MAX_RESPONSE_BYTES:
-                raise ConnectionError(f"the response is larger than {MAX_RESPONSE_BYTES >> 20} MiB")
+            if size > limit:
+                raise ConnectionError(f"the response is larger than {limit >> 20} MiB")
             parts.append(chunk)
     return b"".join(parts)
 

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 import orjson
 
 from trimtab import __version__
-from trimtab.client.connection_pool import ConnectionPool, Reply
+from trimtab.client.connection_pool import MAX_PLAIN_BYTES, MAX_RESPONSE_BYTES, ConnectionPool, Reply
 from trimtab.client.kubeconfig import Credentials, TokenSource, load_client_certificate
 from trimtab.client.responses import as_connection_errors, fault_from_reply, read_reply, retry_seconds
 from trimtab.clock import Clock, WallClock
@@ -92,17 +92,26 @@ class HTTPTransport:
             await asyncio.sleep(wait)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    async def send(self, method: str, target: str, headers: dict[str, str], body: bytes | None = None) -> Reply:
-        """Send one request, once."""
+    async def send(
+        self,
+        method: str,
+        target: str,
+        headers: dict[str, str],
+        body: bytes | None = None,
+        *,
+        limit: int | None = None,
+    ) -> Reply:
+        """Send one request, once; its response has at most `limit` bytes."""
         self.requests += 1
         if not self._credentials.proxy:
-            return await self._pool.request(method, target, {**self._default_headers, **headers}, body or b"")
+            headers = {**self._default_headers, **headers}
+            return await self._pool.request(method, target, headers, body or b"", limit=limit)
         url = _encoded_url(self._credentials.server + target)
         with as_connection_errors():
             async with self._session_for_requests.request(
                 method, url, data=body, headers=headers, **self._request_options()
             ) as response:
-                return await read_reply(response)
+                return await read_reply(response, limit or MAX_RESPONSE_BYTES)
 
     async def stream(self, path: str, query: Mapping[str, str | int]) -> AsyncGenerator[bytes, None]:
         """The chunks of a response that the server keeps open, such as that of a watch."""
@@ -117,7 +126,7 @@ class HTTPTransport:
                 if response.status >= 300:
                     if response.status == 401:
                         self._tokens.invalidate()
-                    raise fault_from_reply(await read_reply(response))
+                    raise fault_from_reply(await read_reply(response, MAX_PLAIN_BYTES))
                 async for chunk in response.content.iter_any():
                     yield chunk
 

@@ -98,6 +98,26 @@ async def join(
     return await host.create(resource_of(kind_of(Cluster)), cluster, manager="trimtab-join")
 
 
+async def renew_credentials(
+    host: Client, member: Client, name: str, credentials: Credentials, *, rights: MemberRights, allow_proxy: bool
+) -> None:
+    """Give the control plane a new token in a cluster that it holds; workloads, rights and the Cluster stay as they are.
+
+    What is missing of the account and its roles is created, the roles with `rights`.
+    """
+    spec = (await host.get(resource_of(kind_of(Cluster)), "", name)).get("spec") or {}
+    if spec.get("syncMode") != "Push":
+        raise InputError(
+            f"the agent of {name} renews its own credentials; for a new token run `trimtab join-command {name}`"
+        )
+    if spec.get("id") not in (None, "", await cluster_id(member)):
+        raise InputError(f"the kubeconfig leads to another cluster than the one that is joined as {name}")
+    await claim_member(member, name, await cluster_id(host), take_over=False)
+    proxies = allow_proxy and await serves_cluster_proxy(host)
+    token = await create_account(member, name, rights, proxies=proxies, keep_rules=True)
+    await store_token(host, name, token, credentials.ca)
+
+
 def check_cluster_name(name: str) -> None:
     if faults := label_faults(name):
         raise InputError(f"{name!r} cannot be the name of a cluster: {faults[0]}")
@@ -124,7 +144,10 @@ async def cluster_id(client: Client) -> str:
 async def _check_not_joined(host: Client, name: str, identity: str) -> None:
     for other in (await host.list(resource_of(kind_of(Cluster)))).items:
         if other["metadata"]["name"] == name:
-            raise InputError(f"a cluster called {name} is already joined; unjoin it first, or choose another name")
+            raise InputError(
+                f"a cluster called {name} is already joined; unjoin it first, or choose another name; "
+                "for a new token of the same cluster use --renew"
+            )
         if (other.get("spec") or {}).get("id") == identity:
             raise InputError(f"this cluster is already joined as {other['metadata']['name']}")
 
@@ -172,22 +195,24 @@ async def release_member(host: Client, member: Client, name: str) -> None:
         await member.delete(SERVICE_ACCOUNTS, CLUSTER_NAMESPACE, account_of(name))
 
 
-async def _ensure(client: Client, resource: Resource, obj: Raw) -> None:
+async def _ensure(client: Client, resource: Resource, obj: Raw, *, keep_rules: bool = False) -> None:
     body, metadata = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}, obj["metadata"]
     try:
         await client.create(resource, body, manager="trimtab-join")
     except AlreadyExists:
-        if "rules" in obj:  # an earlier join may have allowed something else
+        if "rules" in obj and not keep_rules:  # an earlier join may have allowed something else
             change = {"rules": obj["rules"]}
             await client.patch(
                 resource, metadata.get("namespace", ""), metadata["name"], change, manager="trimtab-join"
             )
 
 
-async def create_account(member: Client, name: str, rights: MemberRights, *, proxies: bool) -> str:
-    """Create a service account with its roles in the member; returns its token."""
+async def create_account(
+    member: Client, name: str, rights: MemberRights, *, proxies: bool, keep_rules: bool = False
+) -> str:
+    """Create a service account with its roles in the member; returns its token. With `keep_rules` no role is changed."""
     for resource, obj in account_objects(name, rights, proxies=proxies):
-        await _ensure(member, resource, obj)
+        await _ensure(member, resource, obj, keep_rules=keep_rules)
     return await request_token(member, CLUSTER_NAMESPACE, account_of(name), TOKEN_SECONDS)
 
 

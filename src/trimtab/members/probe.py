@@ -134,8 +134,13 @@ class Prober:
                     return Probe(now, online=True, healthy=False)
                 return await self._read_state(member, cluster)
         except (ApiError, OSError, TimeoutError) as fault:
-            log.info("the member does not respond: %s", fault or type(fault).__name__, extra={"cluster": cluster.name})
+            log.info(
+                "the member does not respond: %s", str(fault) or "no answer in time", extra={"cluster": cluster.name}
+            )
             return Probe(self._clock.now(), online=False, healthy=False)
+        except ValueError as fault:
+            log.info("the member does not answer as an API server: %s", fault, extra={"cluster": cluster.name})
+            return Probe(self._clock.now(), online=True, healthy=False)
 
     @staticmethod
     async def _is_healthy(member: MemberHandle) -> bool:

@@ -83,7 +83,7 @@ async def _forward_over_http(
         async with response:
             return Response(response.status, await read_body(response), media, verbatim=True)
     except (aiohttp.ClientError, OSError, ValueError) as fault:
-        raise Unavailable(f"the cluster does not respond: {fault or type(fault).__name__}") from fault
+        raise Unavailable(f"the cluster does not respond: {str(fault) or type(fault).__name__}") from fault
 
 
 def _is_streamed(request: Request) -> bool:

@@ -233,7 +233,7 @@ class NodeDrain:
         """Record what blocks the pod and until when; returns the message."""
         now = self._now()
         if not isinstance(fault, ApiError):
-            message, seconds = f"the API server cannot be reached: {fault or type(fault).__name__}", 0
+            message, seconds = f"the API server cannot be reached: {str(fault) or type(fault).__name__}", 0
         else:
             message, seconds = await self._refusal_message(pod, fault), fault.retry_after or 0
         until = now + timedelta(seconds=seconds) if seconds else None

@@ -13,7 +13,6 @@ from trimtab.cli.support.account_rights import DEPLOYMENTS
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
-from trimtab.runtime.leader_election import LEASES
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
@@ -120,7 +119,6 @@ def test_webhook_that_the_api_server_cannot_call_is_found(kubeconfig: str) -> No
 
 
 def test_rights_of_the_account_of_the_installed_controllers_are_checked(kubeconfig: str) -> None:
-    place = {"namespace": "fleet", "name": "trimtab-controllers"}
     labels = {"app.kubernetes.io/name": "trimtab"}
     container = {"name": "controllers", "image": "trimtab", "args": ["controllers", "--kinds=deployments.apps"]}
     pod = {"metadata": {"labels": labels}, "spec": {"serviceAccountName": "trimtab", "containers": [container]}}
@@ -128,7 +126,6 @@ def test_rights_of_the_account_of_the_installed_controllers_are_checked(kubeconf
     apply_objects(
         kubeconfig,
         (NAMESPACES, {"metadata": {"name": "fleet"}}),
-        (LEASES, {"metadata": place, "spec": {}}),
         (DEPLOYMENTS, {"metadata": {"namespace": "fleet", "name": "trimtab", "labels": labels}, "spec": spec}),
     )
     (finding,) = findings_of(kubeconfig, "rights")

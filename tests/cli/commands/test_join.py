@@ -19,6 +19,7 @@ from trimtab.server.daemon import Daemon
 
 SECRETS = Resource("", "v1", "secrets", "Secret")
 CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
 ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 
 
@@ -74,8 +75,39 @@ def fetch(kubeconfig: str, resource: Resource, namespace: str, name: str):
     return asyncio.run(work())
 
 
+def remove(kubeconfig: str, resource: Resource, namespace: str, name: str) -> None:
+    async def work() -> None:
+        client = KubeClient(load(kubeconfig))
+        try:
+            await client.delete(resource, namespace, name)
+        finally:
+            await client.close()
+
+    asyncio.run(work())
+
+
 def join(servers: Kubeconfigs, name: str, *more: str) -> tuple[str, ...]:
     return ("join", name, "--kubeconfig", servers.member, "--host-kubeconfig", servers.host, *more)
+
+
+def test_cluster_with_lost_credentials_gets_new_ones_and_keeps_its_rights(servers: Kubeconfigs) -> None:
+    assert "not found" in error_of(*join(servers, "east", "--renew"))
+    run(*join(servers, "east", "--kinds", "configmaps"))
+    role = "karmada-controller-manager:karmada-east"
+    before = fetch(servers.member, ROLES, "", role)
+    cluster = fetch(servers.host, CLUSTERS, "", "east")
+    token = fetch(servers.host, SECRETS, "karmada-cluster", "east")["data"]["token"]
+    remove(servers.member, ACCOUNTS, "karmada-cluster", "karmada-east")
+    remove(servers.host, SECRETS, "karmada-cluster", "east")
+
+    assert run(*join(servers, "east", "--renew")).output == "cluster east has a new token\n"
+    assert fetch(servers.host, SECRETS, "karmada-cluster", "east")["data"]["token"] != token
+    assert fetch(servers.member, ACCOUNTS, "karmada-cluster", "karmada-east")
+    assert fetch(servers.member, ROLES, "", role) == before
+    assert fetch(servers.host, CLUSTERS, "", "east") == cluster
+    other = ("join", "east", "--kubeconfig", servers.host, "--host-kubeconfig", servers.host, "--renew")
+    assert "another cluster than the one that is joined as east" in error_of(*other)
+    run("unjoin", "east", "--kubeconfig", servers.host, "--timeout", str(LIMIT))
 
 
 def test_cluster_joins_is_listed_and_is_removed(servers: Kubeconfigs) -> None:
@@ -94,6 +126,7 @@ def test_cluster_joins_is_listed_and_is_removed(servers: Kubeconfigs) -> None:
 
     assert "already joined as east" in error_of(*join(servers, "west"))
     assert "east is already joined" in error_of(*join(servers, "east"))
+    assert "use --renew" in error_of(*join(servers, "east"))
 
     removed = run("unjoin", "east", "--kubeconfig", servers.host, "--timeout", str(LIMIT))
     assert removed.output == "cluster east removed\n"

@@ -228,7 +228,7 @@ MUTANTS = (
     Mutant(
         "A join replaces the roles that an earlier join left in the member.",
         "members/join.py",
-        'if "rules" in obj:',
+        'if "rules" in obj and not keep_rules:',
         "if False:",
         ("members/test_join.py",),
     ),

@@ -10,7 +10,7 @@ from trimtab.client.client import Client
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.errors import InputError
-from trimtab.members.join import ROLES, ClusterFacts, account_objects, check_cluster_name, join
+from trimtab.members.join import ROLES, ClusterFacts, account_objects, check_cluster_name, join, renew_credentials
 from trimtab.members.member_rights import MemberRights
 from trimtab.runtime.propagatable import DEFAULT, parse_kinds
 
@@ -25,6 +25,11 @@ ONLY_WITH_PROXY = (
 @click.option("--context", "member_context", default="", help="Context in that kubeconfig.")
 @click.option("--mode", type=click.Choice(["push", "pull"]), default="push", show_default=True)
 @click.option("--take-over", is_flag=True, help="Join the cluster although another control plane holds it.")
+@click.option(
+    "--renew",
+    is_flag=True,
+    help="Give the control plane a new token in a cluster that is joined already, when the old one has expired or was lost.",
+)
 @click.option(
     "--kinds",
     default=DEFAULT,
@@ -59,6 +64,7 @@ def command(
     member_context: str,
     mode: str,
     take_over: bool,
+    renew: bool,
     kinds: str,
     allow_rbac: bool,
     allow_proxy: bool,
@@ -85,6 +91,9 @@ def command(
         member = KubeClient(credentials)
         try:
             await check_reachable(member, name)
+            if renew:
+                await renew_credentials(host, member, name, credentials, rights=rights, allow_proxy=allow_proxy)
+                return
             await join(
                 *(host, member, name, credentials, facts),
                 mode=mode.capitalize(),
@@ -97,6 +106,9 @@ def command(
             await member.close()
 
     with_client(host_kubeconfig, host_context, work)
+    if renew:
+        click.echo(f"cluster {name} has a new token")
+        return
     click.echo(f"cluster {name} joined in {mode} mode")
     if mode == "pull":
         click.echo(f"start the agent in the cluster: trimtab agent {name} --kubeconfig MEMBER --host-kubeconfig HOST")

@@ -91,15 +91,15 @@ async def _denied_to_this_user(client: Client) -> tuple[Right, ...]:
 
 
 async def find_subjects(client: Client, namespaces: Sequence[str]) -> list[Subject]:
-    """The accounts of the Deployments of controllers in these namespaces."""
-    found = []
-    for namespace in namespaces:
+    """The accounts of the Deployments of controllers; in these namespaces alone if this user may not list all."""
+    for places in ([""], namespaces):
         try:
-            deployments = (await client.list(DEPLOYMENTS, namespace, labels=CHART_LABEL)).items
+            lists = [await client.list(DEPLOYMENTS, place, labels=CHART_LABEL) for place in places]
         except ApiError:
             continue
-        found += [subject for one in deployments if (subject := _subject_of(one)) is not None]
-    return list(dict.fromkeys(found))
+        subjects = [_subject_of(one) for found in lists for one in found.items]
+        return list(dict.fromkeys(subject for subject in subjects if subject is not None))
+    return []
 
 
 def _subject_of(deployment: Raw) -> Subject | None:

@@ -302,12 +302,17 @@ def check_clusters(facts: Facts) -> Iterator[Finding]:
                 "problem",
                 "cluster",
                 f"cluster {cluster.name} is not ready ({reason})",
-                f"check its API server {cluster.spec.api_endpoint or '(of its agent)'} and its credentials",
+                f"check its API server {cluster.spec.api_endpoint or '(of its agent)'} and its credentials"
+                + (f" ({_renewal(cluster)} replaces them)" if cluster.spec.secret_ref else ""),
             )
     if not facts.clusters:
         yield Finding("warning", "cluster", "no cluster is joined", "run `trimtab join NAME --kubeconfig FILE`")
     elif not unready:
         yield Finding("ok", "cluster", f"all {len(facts.clusters)} clusters are ready")
+
+
+def _renewal(cluster: Cluster) -> str:
+    return f"`trimtab join {cluster.name} --kubeconfig FILE --renew`"
 
 
 def check_owners(facts: Facts) -> Iterator[Finding]:
@@ -342,11 +347,11 @@ def check_credentials(facts: Facts) -> Iterator[Finding]:
                 "warning",
                 "credentials",
                 f"the Secret of cluster {cluster.name} is missing or cannot be read",
-                f"give this user the right to read it, or join {cluster.name} again",
+                f"give this user the right to read it, or replace it: {_renewal(cluster)}",
             )
         elif (claims := read_claims(token)) is not None:
             what = f"the token of cluster {cluster.name}"
-            finding = _expiry_finding("credentials", what, claims.expires, facts.now, f"join {cluster.name} again")
+            finding = _expiry_finding("credentials", what, claims.expires, facts.now, f"run {_renewal(cluster)}")
             expiring += finding.level != "ok"
             if finding.level != "ok":
                 yield finding
