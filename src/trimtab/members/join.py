@@ -99,7 +99,14 @@ async def join(
 
 
 async def renew_credentials(
-    host: Client, member: Client, name: str, credentials: Credentials, *, rights: MemberRights, allow_proxy: bool
+    host: Client,
+    member: Client,
+    name: str,
+    credentials: Credentials,
+    *,
+    take_over: bool,
+    rights: MemberRights,
+    allow_proxy: bool,
 ) -> None:
     """Give the control plane a new token in a cluster that it holds; workloads, rights and the Cluster stay as they are.
 
@@ -112,7 +119,7 @@ async def renew_credentials(
         )
     if spec.get("id") not in (None, "", await cluster_id(member)):
         raise InputError(f"the kubeconfig leads to another cluster than the one that is joined as {name}")
-    await claim_member(member, name, await cluster_id(host), take_over=False)
+    await claim_member(member, name, (await read_identity(host)).own, take_over=take_over)
     proxies = allow_proxy and await serves_cluster_proxy(host)
     token = await create_account(member, name, rights, proxies=proxies, keep_rules=True)
     await store_token(host, name, token, credentials.ca)

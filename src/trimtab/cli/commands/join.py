@@ -92,7 +92,9 @@ def command(
         try:
             await check_reachable(member, name)
             if renew:
-                await renew_credentials(host, member, name, credentials, rights=rights, allow_proxy=allow_proxy)
+                await renew_credentials(
+                    *(host, member, name, credentials), take_over=take_over, rights=rights, allow_proxy=allow_proxy
+                )
                 return
             await join(
                 *(host, member, name, credentials, facts),
