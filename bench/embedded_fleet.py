@@ -134,6 +134,7 @@ class MeasuredFleet:
         plan: FleetPlan | None = None,
         shape: WorkloadShape = SHAPE,
         controller_settings: Mapping[str, Any] | None = None,
+        state_file: Path | None = None,
     ) -> Self:
         clock = LoopClock()
         rng = random.Random(0)
@@ -142,7 +143,11 @@ class MeasuredFleet:
         host = ApiServer(Store(), settings)
         await host.start()
         fleet = EmbeddedFleet(
-            plan or fleet_plan(members, shape=shape), host=host, clock=clock, settings=controller_settings
+            plan or fleet_plan(members, shape=shape),
+            host=host,
+            clock=clock,
+            settings=controller_settings,
+            state_file=state_file,
         )
         self = cls(fleet, fleet.client, members, shape)
         await self.measure("start", self._start_members)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 from trimtab.api.kind import kind_of
@@ -22,7 +23,7 @@ from trimtab.controllers.clusters.ownership import LEASE_NAMESPACE, LEASE_PREFIX
 from trimtab.controllers.clusters.served import PUSHES_ONLY
 from trimtab.controllers.contract import controllers
 from trimtab.controllers.propagation.customizations import SCRIPT_FAULT
-from trimtab.controllers.selection import RUNNING, IsEnabled
+from trimtab.controllers.selection import RESUMED, RUNNING, IsEnabled
 from trimtab.controllers.start_order import in_start_order
 from trimtab.controllers.well_known import execution_namespace
 from trimtab.interpret.cel.expressions import compiler
@@ -44,6 +45,8 @@ from trimtab.runtime.fleet_cache import fleet_from
 from trimtab.runtime.manager import ControllerManager
 from trimtab.runtime.placement_snapshot import placement_snapshots_from
 from trimtab.runtime.propagatable import ALL_KINDS, KindSelection, is_propagatable
+from trimtab.runtime.saved_state import HOST, origin_of, take_state, write_state
+from trimtab.runtime.saved_tables import SavedPart
 from trimtab.runtime.script_answers import ScriptRunner
 from trimtab.runtime.view import ControlPlaneState, ViewSources
 from trimtab.tasks import stop_tasks
@@ -74,6 +77,7 @@ class ControlPlane:
         notify: WebhookTarget | None = None,
         trace: TraceTarget | None = None,
         kinds: KindSelection = ALL_KINDS,
+        state_file: Path | None = None,
     ) -> None:
         """`scripts` runs users' scripts, such as `LuaWorker.submit`; without it they run in this process, at once.
 
@@ -82,14 +86,25 @@ class ControlPlane:
         `check_member` does the same for the Lease of one member, where several processes share them.
         `check_release` raises when it is not known whether the host allows writes in members.
         `kinds` are those that may be propagated; others are not even read.
+        `state_file` is written when the control plane stops and read when it starts, so that it works on what has changed.
         """
         load_declarations()
-        self.cache = Cache(client, decoded=DecodedEntries())
         clock = clock or WallClock()
         running = [one for one in in_start_order(controllers.values()) if is_enabled(one)]
         own_settings = {**(settings or {}), RUNNING: frozenset(one.name for one in running)}
+        self._state_file = state_file if profile.silent_restarts else None
+        self._origin = origin_of(profile.name, own_settings, own_settings[RUNNING]) if self._state_file else ""
+        saved = take_state(self._state_file, self._origin) if self._state_file is not None else None
+        own_settings[RESUMED] = saved is not None
+        saved_tables = saved.tables_of_host() if saved is not None else None
+        self.cache = Cache(client, decoded=DecodedEntries(), saved=saved_tables)
         self._served = ServedMembers(self.cache, own_settings, connect, check_lease, check_member, check_release)
-        self.roster = Roster(self.cache, self._served.connect, self._member_changed)
+        self.roster = Roster(
+            self.cache,
+            self._served.connect,
+            self._member_changed,
+            saved.tables_of_member if saved is not None else lambda _name, _address: None,
+        )
         self._steady_clock = SteadyClock(clock)
         self._customized = CustomizedInterpreter(
             self.cache,
@@ -107,7 +122,11 @@ class ControlPlane:
         is_agent = bool(own_settings.get("agent"))
         self._follow_host(is_agent=is_agent)
         self.manager = ControllerManager(
-            self.state, running, propagatable=lambda resource: is_propagatable(resource) and kinds.includes(resource)
+            self.state,
+            running,
+            propagatable=lambda resource: is_propagatable(resource) and kinds.includes(resource),
+            saved_queues=saved.queues if saved is not None else None,
+            on_stop=self._save_state,
         )
         self._prober = Prober(
             self.roster,
@@ -187,6 +206,21 @@ class ControlPlane:
         if self.search is not None:
             await self.search.close()
         await self.roster.close()
+
+    def _save_state(self) -> None:
+        """Leave what this process knows to the next one."""
+        if self._state_file is None or not self._customized.scripts.is_idle:
+            return  # a key that waits for a script is in no queue
+        members = self.roster.addresses()
+        tables = [(HOST, self.cache.save()), *((name, self._tables_of_member(name)) for name in members)]
+        try:
+            write_state(self._state_file, self._origin, self.manager.save_queues(), members, tables)
+        except OSError as fault:
+            log.warning("cannot write %s: %s; the next start reads and reconciles everything", self._state_file, fault)
+
+    def _tables_of_member(self, name: str) -> Iterator[SavedPart]:
+        member = self.roster.get(name)
+        return member.save() if member is not None else iter(())
 
     @property
     def is_idle(self) -> bool:

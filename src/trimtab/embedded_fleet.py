@@ -67,8 +67,11 @@ class EmbeddedFleet:
         notify: WebhookTarget | None = None,
         trace: TraceTarget | None = None,
         is_enabled: IsEnabled = lambda _: True,
+        state_file: Path | None = None,
     ) -> None:
-        """`wrap_client` wraps the clients of the control plane: one for the host (cluster is empty), one per member."""
+        """`state_file` keeps what the controllers know while they do not run.
+
+        `wrap_client` wraps the clients of the control plane: one for the host (cluster is empty), one per member."""
         load_declarations()
         self._wrap_client = wrap_client
         self.profile = profile
@@ -97,6 +100,7 @@ class EmbeddedFleet:
             notify=notify,
             trace=trace,
             is_enabled=is_enabled,
+            state_file=state_file,
         )
         self.plane: ControlPlane | None = None
         self.endpoints: dict[str, str] = {}
@@ -210,6 +214,7 @@ class EmbeddedFleet:
             settings={**self.settings, "agent": member},
             notify=None,
             is_enabled=lambda controller: controller.name in AGENT_CONTROLLERS,
+            state_file=None,
         )
 
     async def join(self, plan: MemberPlan, further_spec: Raw | None = None) -> None:

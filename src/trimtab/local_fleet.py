@@ -70,6 +70,8 @@ log = logging.getLogger("trimtab.local_fleet")
 
 CLUSTERS = resource_of(kind_of(Cluster))
 CONSOLE_ON, CONSOLE_READ_ONLY, CONSOLE_OFF = "on", "read-only", "off"
+STATE_FILE = "controllers.state"
+"""In the data directory: what the controllers knew when they stopped."""
 MAX_MEMBERS_WITH_PORTS = 100
 """Members of larger fleets have a path on the port of the control plane, so that there are enough file descriptors."""
 
@@ -133,6 +135,8 @@ class LocalFleet:
             notify=options.notify,
             trace=options.trace,
             is_enabled=options.is_enabled,
+            # Where objects are encrypted, no file has them in plain text.
+            state_file=self.daemon.directory / STATE_FILE if options.encryption is None else None,
         )
         for member in self.fleet.world:
             member.server.authenticator.add_static_token(self.daemon.admin_token, ADMINISTRATOR_USER)

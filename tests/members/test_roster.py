@@ -1,7 +1,7 @@
 """The roster follows Cluster objects and caches managed objects of members."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
@@ -9,10 +9,12 @@ from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.controllers.contract import NOT_FETCHED, Ref
 from trimtab.errors import InputError, NotFound
-from trimtab.members.roster import UNMANAGED_SECONDS, Roster
-from trimtab.runtime.cache import Cache
+from trimtab.members.roster import UNMANAGED_SECONDS, MemberHandle, Roster
+from trimtab.runtime.cache import Cache, CacheEntry
+from trimtab.runtime.saved_tables import SavedPart
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
+from trimtab.simulate.faulty_client import FaultyMemberClient
 from trimtab.store.store import Store
 
 CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
@@ -161,5 +163,44 @@ def test_the_first_list_says_which_managed_objects_exist() -> None:
         assert await member.is_listed(resource, there.namespace, there.name)
         assert not await member.is_listed(resource, missing.namespace, missing.name)
         assert member.get_cached(there)["metadata"]["name"] == "there"
+
+    run_scenario(scenario)
+
+
+class SavedMaps:
+    """The managed ConfigMaps of a member as a process before this one knew them."""
+
+    def __init__(self, entry: CacheEntry) -> None:
+        packed = entry.packed()
+        assert packed is not None
+        saved = (*entry.name, entry.revision, 0, packed.data)
+        self._parts = [SavedPart(MAPS, "1", [packed.sample], [saved], {})]
+
+    def resources(self) -> list[Resource]:
+        return [MAPS]
+
+    def take(self, resource: Resource) -> Iterator[SavedPart]:
+        while self._parts:
+            yield self._parts.pop()
+
+
+def test_saved_objects_of_a_member_count_only_after_they_were_compared_with_it() -> None:
+    async def scenario(harness: Harness) -> None:
+        older = await harness.put(MANAGED, **{"karmada.io/managed": "true"})
+        saved = SavedMaps(CacheEntry(older, None))
+        current = await harness.member.patch(MAPS, "default", "ours", {"data": {"a": "b"}})
+        client = FaultyMemberClient(harness.member, "east")
+        client.cut_off()
+        handle = MemberHandle("east", client, harness.record_change, saved=saved)
+        await asyncio.sleep(5)
+        handle._resources["v1", "ConfigMap"] = MAPS
+        assert handle.get_cached(MANAGED) is NOT_FETCHED
+        client.restore()
+        await asyncio.sleep(60)
+        found = handle.get_cached(MANAGED)
+        assert isinstance(found, dict)
+        assert found["data"] == current["data"]
+        assert harness.changes == [("east", "ours")]
+        await handle.close()
 
     run_scenario(scenario)

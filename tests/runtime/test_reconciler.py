@@ -38,6 +38,7 @@ from trimtab.controllers.contract import (
 from trimtab.errors import Forbidden
 from trimtab.interpret.lua.sandbox import LIMITS, LuaLimits, ScriptResult, run_script
 from trimtab.interpret.operations import InterpreterFailure
+from trimtab.runtime.saved_tables import SavedQueue
 from trimtab.runtime.script_answers import ScriptAnswers
 from trimtab.runtime.view import ViewSources
 from trimtab.server.local import LocalClient
@@ -285,3 +286,21 @@ def test_reconcile_that_lacks_an_answer_writes_nothing_and_keeps_its_fault() -> 
     run_scenario(
         new_controller(label, "metadata.labels"), scenario, RefusingClient, sources=ViewSources(scripts=answers)
     )
+
+
+def test_keys_that_are_not_finished_or_wait_for_a_time_are_saved_and_queued_again() -> None:
+    async def scenario(harness: Harness) -> None:
+        [reconciler] = harness.manager.reconcilers
+        waiting, queued = Key(kind_of(ConfigMap).id, "demo", "later"), Key(kind_of(ConfigMap).id, "demo", "now")
+        await reconciler.queue.wait_until_done(lambda _: True)
+        reconciler.queue.add_after(waiting, 60)
+        reconciler.queue.add(queued)
+        saved = reconciler.save(1000.0)
+        assert saved == SavedQueue([queued], [(waiting, 1060.0)])
+        reconciler.queue.cancel_timer(waiting)
+        await asyncio.sleep(1)
+        reconciler.resume(saved, 1040.0)
+        assert reconciler.queue.unfinished_keys() == [queued]
+        assert [(key, round(left)) for key, left in reconciler.queue.delays()] == [(waiting, 20)]
+
+    run_scenario(new_controller(lambda _subject, _view: iter(()), resumes=True), scenario)

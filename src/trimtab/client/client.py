@@ -3,7 +3,7 @@
 Objects are passed as `Raw` (decoded JSON) and are never changed afterwards. Every refusal is an `errors.ApiError`.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
@@ -66,6 +66,17 @@ class Listing(NamedTuple):
     revision: str
 
 
+class Changes(NamedTuple):
+    """What differs from what a caller knew."""
+
+    changed: Sequence[Raw]
+    """New objects, and those with another resourceVersion."""
+    gone: Sequence[tuple[str, str]]
+    """Namespaces and names of objects that exist no more, or no longer match."""
+    revision: str
+    """A watch from here on continues after the last part."""
+
+
 class WatchEvent(Struct, frozen=True):
     """One watch event. A BOOKMARK has only a revision; an ERROR is raised, never returned."""
 
@@ -94,6 +105,12 @@ class Client(Protocol):
 
     def list_pages(self, resource: Resource, namespace: str = "", *, labels: str = "") -> AsyncIterator[Listing]:
         """The objects of one revision, a page at a time: a large list is never decoded as a whole."""
+        ...
+
+    def list_changes(
+        self, resource: Resource, known: Mapping[tuple[str, str], str], *, revision: str, labels: str = ""
+    ) -> AsyncIterator[Changes]:
+        """What has changed since `revision`, in parts; `known` has the resourceVersions of then by namespace and name."""
         ...
 
     def watch(
@@ -171,3 +188,21 @@ class Client(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+async def changes_in_pages(
+    pages: AsyncIterable[Listing], known: Mapping[tuple[str, str], str]
+) -> AsyncIterator[Changes]:
+    """What differs between a whole list and `known`, a page at a time."""
+    missing, revision = set(known), ""
+    async for page in pages:
+        changed = []
+        for raw in page.items:
+            metadata = raw["metadata"]
+            name = (metadata.get("namespace", ""), metadata["name"])
+            missing.discard(name)
+            if known.get(name) != metadata["resourceVersion"]:
+                changed.append(raw)
+        revision = page.revision
+        yield Changes(changed, (), revision)
+    yield Changes((), sorted(missing), revision)

@@ -1,19 +1,29 @@
 """A Client over HTTP, to any Kubernetes API server: each call of the interface as a request, its answer decoded."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from trimtab.api.value import Raw
-from trimtab.client.client import EVENTS, Listing, PatchType, PlainResponse, Propagation, Resource, WatchEvent
+from trimtab.client.client import (
+    EVENTS,
+    Changes,
+    Listing,
+    PatchType,
+    PlainResponse,
+    Propagation,
+    Resource,
+    WatchEvent,
+    changes_in_pages,
+)
 from trimtab.client.connection_pool import MAX_PLAIN_BYTES
 from trimtab.client.discovery import DiscoveryClient
 from trimtab.client.kubeconfig import Credentials
 from trimtab.client.responses import decode_event, decode_list, decode_object, text_in
 from trimtab.client.transport import STREAM_SECONDS, HTTPTransport
 from trimtab.clock import Clock
-from trimtab.errors import ApiError
+from trimtab.errors import ApiError, Expired
 
 if TYPE_CHECKING:
     import aiohttp
@@ -25,6 +35,8 @@ PATCH_TYPES: Mapping[PatchType, str] = {
     "apply": "application/apply-patch+yaml",
 }
 PAGE_SIZE = 2000
+CATCH_UP_SECONDS = 4
+"""How long a watch for changes of the past may take; most of it is waiting for the bookmark."""
 MAX_EVENT_BYTES = 16 << 20
 
 
@@ -73,14 +85,59 @@ class KubeClient:
             if not token:
                 return
 
+    async def list_changes(
+        self, resource: Resource, known: Mapping[tuple[str, str], str], *, revision: str, labels: str = ""
+    ) -> AsyncIterator[Changes]:
+        """Watch from the revision where the server still has it; else list everything and compare."""
+        try:
+            changes = await self._changes_since(resource, revision, labels)
+        except (ApiError, ValueError):  # the revision is too old, or the server was restored to an earlier one
+            async for part in changes_in_pages(self.list_pages(resource, labels=labels), known):
+                yield part
+        else:
+            yield changes
+
+    async def _changes_since(self, resource: Resource, revision: str, labels: str) -> Changes:
+        """All changes up to now, from a watch; `ApiError` if the server cannot tell them.
+
+        An event or a bookmark of the revision of a list made before says that the watch has reached it. A server sends a
+        bookmark two seconds before the end of a watch.
+        """
+        query: dict[str, str | int] = {"labelSelector": labels, "limit": 1}
+        listed = decode_list(await self._transport.request("GET", resource.path(), query))
+        target = int(listed["metadata"]["resourceVersion"])
+        if target < int(revision):
+            raise Expired(f"the server is at revision {target}, before {revision}")
+        latest: dict[tuple[str, str], WatchEvent] = {}
+        watch = self.watch(resource, revision=revision, labels=labels, seconds=CATCH_UP_SECONDS)
+        async with aclosing(watch) as batches:
+            async for batch in batches:
+                for event in batch:
+                    metadata = event.object["metadata"]
+                    revision = metadata["resourceVersion"]
+                    if event.type != "BOOKMARK":
+                        latest[metadata.get("namespace", ""), metadata["name"]] = event
+                if int(revision) >= target:
+                    changed = [event.object for event in latest.values() if event.type != "DELETED"]
+                    gone = [name for name, event in latest.items() if event.type == "DELETED"]
+                    return Changes(changed, gone, revision)
+        raise Expired(f"the watch ended before revision {target}")
+
     async def watch(
-        self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
-    ) -> AsyncIterator[Sequence[WatchEvent]]:
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        revision: str,
+        labels: str = "",
+        fields: str = "",
+        seconds: int = STREAM_SECONDS,
+    ) -> AsyncGenerator[Sequence[WatchEvent], None]:
         query: dict[str, str | int] = {
             "watch": "1",
             "resourceVersion": revision,
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": STREAM_SECONDS,
+            "timeoutSeconds": seconds,
             "labelSelector": labels,
             "fieldSelector": fields,
         }

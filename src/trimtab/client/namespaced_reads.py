@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from trimtab.client.client import Client, Listing, Resource, WatchEvent
+from trimtab.client.client import Changes, Client, Listing, Resource, WatchEvent, changes_in_pages
 
 
 class NamespacedReads:
@@ -24,6 +24,13 @@ class NamespacedReads:
     def list_pages(self, resource: Resource, namespace: str = "", *, labels: str = "") -> AsyncIterator[Listing]:
         place = namespace or self._namespaces.get(resource.id, "")
         return self._client.list_pages(resource, place, labels=labels)
+
+    def list_changes(
+        self, resource: Resource, known: Mapping[tuple[str, str], str], *, revision: str, labels: str = ""
+    ) -> AsyncIterator[Changes]:
+        if resource.id in self._namespaces:
+            return changes_in_pages(self.list_pages(resource, labels=labels), known)
+        return self._client.list_changes(resource, known, revision=revision, labels=labels)
 
     def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""

@@ -408,6 +408,12 @@ class Controller(NamedTuple):
     """Called with (key, view) when the subject no longer exists."""
     serial: bool = False
     """Reconcile one key after the other, so that each reconcile sees the writes of the one before."""
+    resumes: bool = False
+    """After a start from saved caches only keys that were unfinished, or that a change since then concerns, are reconciled.
+
+    For controllers with a subject per workload, whose reconciles leave nothing in memory that another key needs. Others
+    reconcile every subject at every start.
+    """
 
 
 controllers: Registry[Controller] = Registry("controller")
@@ -448,6 +454,7 @@ def controller(
     priority: Callable[[Any], int] = equal_priority,
     on_deleted: Callable[..., Iterator[Effect]] | None = None,
     serial: bool = False,
+    resumes: bool = False,
     name: str = "",
     registry: Registry[Controller] = controllers,
 ) -> Callable[[Reconcile], Reconcile]:
@@ -471,6 +478,7 @@ def controller(
             priority,
             on_deleted,
             serial,
+            resumes,
         )
         registry.add(entry.name, entry)
         return reconcile

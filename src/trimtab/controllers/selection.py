@@ -10,6 +10,8 @@ IsEnabled = Callable[[Controller], bool]
 EVERY = "*"
 RUNNING = "running controllers"
 """In the settings of a process: the names of the controllers that it runs."""
+RESUMED = "resumed from saved caches"
+"""In the settings of a process: controllers that `resume` did not reconcile every subject when it started."""
 
 
 def select_controllers(text: str, names: Collection[str]) -> IsEnabled:

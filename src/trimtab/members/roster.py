@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import cast
 
@@ -13,6 +13,7 @@ from trimtab.controllers.contract import NOT_FETCHED, NotFetched, Ref
 from trimtab.errors import InputError, NotFound
 from trimtab.runtime.cache import Cache, CacheEntry, Table
 from trimtab.runtime.decoded_entries import DecodedEntries
+from trimtab.runtime.saved_tables import SavedPart, SavedTables
 from trimtab.tasks import wait_for_tasks
 
 MANAGED_LABEL = "karmada.io/managed"
@@ -28,22 +29,38 @@ log = logging.getLogger("trimtab.members")
 MemberChangeListener = Callable[[str, Raw | None, Raw | None], None]
 Connect = Callable[[Cluster], Client | None]
 """Creates a client for the cluster; `None` while its credentials cannot be read."""
+FindSaved = Callable[[str, str], SavedTables | None]
+
+
+def address_of(cluster: Cluster) -> str:
+    """A text that changes with whatever the client of the member depends on."""
+    spec = cluster.spec
+    return repr((spec.api_endpoint, spec.secret_ref, spec.sync_mode, cluster.metadata.uid))
 
 
 class MemberHandle:
     """One member: its client, and a cache of the objects that carry the managed label."""
 
     def __init__(
-        self, name: str, client: Client, listener: MemberChangeListener, decoded: DecodedEntries | None = None
+        self,
+        name: str,
+        client: Client,
+        listener: MemberChangeListener,
+        decoded: DecodedEntries | None = None,
+        saved: SavedTables | None = None,
     ) -> None:
+        """`saved` are the managed objects as a process before this one knew them."""
         self.name = name
         self.client = client
         self.unfiltered_cache = Cache(client, decoded=decoded)
         """Tables without a label selector, for the probe (nodes, pods)."""
-        self._managed_cache = Cache(client, labels=MANAGED_SELECTOR, decoded=decoded)
+        self._managed_cache = Cache(client, labels=MANAGED_SELECTOR, decoded=decoded, saved=saved)
         self._managed_cache.add_table_listener(
-            lambda table: table.add_listener(partial(self._object_changed, listener))
+            lambda table: table.add_listener(partial(self._object_changed, listener), only_changes=True)
         )
+        self._managed_cache.compare_saved()
+        for resource in saved.resources() if saved is not None else ():
+            self._managed_cache.table(resource)
         self._followed: set[str] = set()
         self._listener = listener
         self._resources: dict[tuple[str, str], Resource] = {}
@@ -58,6 +75,8 @@ class MemberHandle:
         if resource is None:
             return NOT_FETCHED
         table = self._managed_cache.table(resource)
+        if table.needs_comparison:
+            return NOT_FETCHED
         name = (ref.namespace if resource.namespaced else "", ref.name)
         if (entry := table.entries.get(name)) is not None:
             return entry.raw
@@ -128,6 +147,10 @@ class MemberHandle:
             table.drop((namespace, name), raw["metadata"].get("resourceVersion", ""))
             self._unmanaged[resource.id, namespace, name] = (asyncio.get_running_loop().time(), raw)
 
+    def save(self) -> Iterator[SavedPart]:
+        """The managed objects, for the next process."""
+        return self._managed_cache.save()
+
     async def close(self) -> None:
         await self._managed_cache.close()
         await self.unfiltered_cache.close()
@@ -137,12 +160,20 @@ class MemberHandle:
 class Roster:
     """Joined clusters by name; follows Cluster objects as they are created, deleted or change their address."""
 
-    def __init__(self, host: Cache, connect: Connect, listener: MemberChangeListener) -> None:
+    def __init__(
+        self,
+        host: Cache,
+        connect: Connect,
+        listener: MemberChangeListener,
+        saved: FindSaved = lambda _name, _address: None,
+    ) -> None:
+        """`saved` finds what a process before this one knew of a member under an address."""
+        self._saved = saved
         self._connect = connect
         self._listener = listener
         self._decoded = host.decoded
         self._members: dict[str, MemberHandle] = {}
-        self._addresses: dict[str, object] = {}
+        self._addresses: dict[str, str] = {}
         self._closing: set[asyncio.Task[None]] = set()
         host.table_of(Cluster).add_listener(self._cluster_changed)
 
@@ -157,28 +188,25 @@ class Roster:
             self._disconnect(cast("CacheEntry", old).name[1])
             return
         cluster = cast("Cluster", new.typed)
-        address = (cluster.spec.api_endpoint, cluster.spec.secret_ref, cluster.spec.sync_mode, cluster.metadata.uid)
-        if self._addresses.get(cluster.name) != address:
+        if self._addresses.get(cluster.name) != address_of(cluster):
             self._disconnect(cluster.name)
-            self._connect_member(cluster, address)
+            self._connect_member(cluster)
 
-    def _connect_member(self, cluster: Cluster, address: object) -> None:
+    def _connect_member(self, cluster: Cluster) -> None:
         try:
             client = self._connect(cluster)
         except (InputError, ValueError) as fault:
             log.warning("cannot connect to the member: %s", fault, extra={"cluster": cluster.name})
             return
         if client is not None:
-            self._members[cluster.name] = MemberHandle(cluster.name, client, self._listener, self._decoded)
-            self._addresses[cluster.name] = address
+            self._addresses[cluster.name] = address_of(cluster)
+            saved = self._saved(cluster.name, self._addresses[cluster.name])
+            self._members[cluster.name] = MemberHandle(cluster.name, client, self._listener, self._decoded, saved)
 
     def retry_connection(self, cluster: Cluster) -> None:
         """Try again to create a client: credentials may be created after the cluster."""
         if cluster.name not in self._members:
-            self._connect_member(
-                cluster,
-                (cluster.spec.api_endpoint, cluster.spec.secret_ref, cluster.spec.sync_mode, cluster.metadata.uid),
-            )
+            self._connect_member(cluster)
 
     def disconnect(self, name: str) -> None:
         """Close the connection to a member that another process serves now."""
@@ -190,6 +218,10 @@ class Roster:
             task = asyncio.get_running_loop().create_task(member.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
+
+    def addresses(self) -> dict[str, str]:
+        """The address of each member by name."""
+        return dict(self._addresses)
 
     async def close(self) -> None:
         for name in self.names():

@@ -1,11 +1,11 @@
 """A client of a member that reads, and records writes instead of sending them."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from trimtab.api.patch.merge_patch import apply_merge_patch
 from trimtab.api.value import Raw
-from trimtab.client.client import Client, Listing, PlainResponse, Resource, WatchEvent
+from trimtab.client.client import Changes, Client, Listing, PlainResponse, Resource, WatchEvent
 from trimtab.errors import AlreadyExists, NotFound, Unavailable
 
 CREATE, UPDATE, DELETE = "create", "update", "delete"
@@ -55,6 +55,11 @@ class ReadOnlyMember:
 
     def list_pages(self, resource: Resource, namespace: str = "", *, labels: str = "") -> AsyncIterator[Listing]:
         return self._client.list_pages(resource, namespace, labels=labels)
+
+    def list_changes(
+        self, resource: Resource, known: Mapping[tuple[str, str], str], *, revision: str, labels: str = ""
+    ) -> AsyncIterator[Changes]:
+        return self._client.list_changes(resource, known, revision=revision, labels=labels)
 
     def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""

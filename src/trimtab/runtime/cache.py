@@ -8,8 +8,9 @@ import asyncio
 import contextlib
 import logging
 from bisect import bisect_left, insort
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from sys import intern
+from typing import Any, Self, TypeVar, cast
 
 import msgspec
 import orjson
@@ -21,6 +22,7 @@ from trimtab.client.client import Client, Resource, resource_of
 from trimtab.controllers.contract import Index
 from trimtab.errors import ApiError, Expired, NotFound
 from trimtab.runtime.decoded_entries import DecodedEntries
+from trimtab.runtime.saved_tables import PartWriter, SavedIndexes, SavedPart, SavedTables
 from trimtab.similar_bytes import PackedBytes, SamplePacker
 from trimtab.tasks import LoggedFailure, stop_tasks
 
@@ -56,7 +58,7 @@ class CacheEntry:
     other objects than before.
     """
 
-    __slots__ = ("_decoded", "_kind", "_packed", "has_typed", "name", "raw", "revision", "typed")
+    __slots__ = ("_decoded", "_kind", "_packed", "has_typed", "is_resumed", "name", "raw", "revision", "typed")
     raw: Raw
     typed: Object
 
@@ -70,6 +72,23 @@ class CacheEntry:
         self._packed: PackedBytes | None = None
         self.has_typed = False
         """Whether `typed` was decoded."""
+        self.is_resumed = False
+        """Whether it was loaded from saved caches and is the same since."""
+
+    @classmethod
+    def resume(
+        cls, name: Name, revision: str, packed: PackedBytes, kind: Kind | None, decoded: DecodedEntries | None
+    ) -> Self:
+        """An entry that a process before this one packed."""
+        self = cls.__new__(cls)
+        self.name = name
+        self.revision = revision
+        self._kind = kind
+        self._decoded = decoded
+        self._packed = packed
+        self.has_typed = False
+        self.is_resumed = True
+        return self
 
     def decode_after(self, old: "CacheEntry") -> None:
         """Decode the typed value now if the older entry has one that it can share unchanged parts with."""
@@ -93,23 +112,29 @@ class CacheEntry:
 
     def _unpack(self) -> Raw:
         assert self._packed is not None
-        assert self._decoded is not None
         self.raw = orjson.loads(self._packed.unpack())
-        self._decoded.add(self)
+        if self._decoded is not None:
+            self._decoded.add(self)
         return self.raw
 
     def pack(self) -> None:
         """Keep the object as compressed JSON only."""
-        if self._packed is None:
-            try:
-                text = orjson.dumps(self.raw)
-            except TypeError:  # an integer beyond 64 bits
-                return
-            self._packed = _packer.pack(self.raw.get("kind", ""), text)
+        if self.packed() is None:
+            return
         del self.raw
         if self.has_typed:
             del self.typed
             self.has_typed = False
+
+    def packed(self) -> PackedBytes | None:
+        """The object as compressed JSON; None if it has a number that cannot be encoded."""
+        if self._packed is None:
+            try:
+                text = orjson.dumps(self.raw)
+            except TypeError:  # an integer beyond 64 bits
+                return None
+            self._packed = _packer.pack(self.raw.get("kind", ""), text)
+        return self._packed
 
     def read_raw(self) -> Raw:
         """The object, without keeping it decoded; another thread may call this."""
@@ -156,14 +181,71 @@ class Table:
         self._names: dict[str, list[Name]] = {}
         """Per namespace, sorted."""
         self._indexes: dict[str, tuple[Index[Any], dict[str, set[Name]]]] = {}
+        self._saved_indexes = SavedIndexes()
         self._listeners: list[ChangeListener] = []
+        self._load_listeners: list[ChangeListener] = []
+        self.needs_comparison = False
+        """Whether it was loaded from saved caches and not yet compared with the server."""
         self._deleted_revisions: dict[Name, str] = {}
 
-    def add_listener(self, listener: ChangeListener) -> None:
-        """Call `listener(old, new)` for every later change, and now for every present object as if it were new."""
+    def add_listener(self, listener: ChangeListener, *, only_changes: bool = False) -> None:
+        """Call `listener(old, new)` for every later change, and now for every present object as if it were new.
+
+        `only_changes`: not for objects that are the same as when the caches were saved.
+        """
         self._listeners.append(listener)
+        if not only_changes:
+            self._load_listeners.append(listener)
         for entry in list(self.entries.values()):
-            listener(None, entry)
+            if not (only_changes and entry.is_resumed):
+                listener(None, entry)
+
+    def load(self, part: SavedPart) -> None:
+        """Add objects that a process before this one saved, in the order of their names."""
+        samples, loaded = part.samples, []
+        for namespace, name, revision, sample, data in part.entries:
+            packed = PackedBytes(data, samples[sample])
+            entry = CacheEntry.resume((intern(namespace), name), revision, packed, self.kind, self._decoded)
+            self.entries[entry.name] = entry
+            self._names.setdefault(namespace, []).append(entry.name)
+            loaded.append(entry.name)
+            if self._load_listeners:
+                self._call_listeners(self._load_listeners, None, entry)
+        self.change_count += 1
+        self._saved_indexes.load(loaded, part.indexes)
+        self.observed_revision, self.needs_comparison = part.revision, True
+
+    def save(self) -> Iterator[SavedPart]:
+        """The objects and indexes, in parts; nothing if they are not known to be complete."""
+        if not self.synced.is_set() or self.needs_comparison or not self.observed_revision:
+            return
+        writer = PartWriter(self.resource, self.observed_revision)
+        for name in self.names():
+            entry = self.entries[name]
+            if (packed := entry.packed()) is not None:
+                yield from writer.add(name, entry.revision, packed)
+        yield writer.finish({name: values for name, (_, values) in self._indexes.items()})
+
+    def replace(self, raw: Raw, known: str | None) -> None:
+        """Store what the server has instead of what was loaded: it may be older if the server was restored.
+
+        `known` is the revision that was loaded. An object that has changed since is as new as it can be.
+        """
+        name = (raw["metadata"].get("namespace", ""), raw["metadata"]["name"])
+        old = self.entries.get(name)
+        if old is not None and old.revision == known:
+            old.revision = ""
+        self.put(raw)
+
+    def end_comparison(self, gone: Iterable[Name], known: Mapping[Name, str], revision: str) -> None:
+        """Drop what the server no longer has; the table is as of this revision now."""
+        for name in gone:
+            if (entry := self.entries.get(name)) is not None and entry.revision == known[name]:
+                entry.revision = ""
+                self.drop(name, revision)
+        self.needs_comparison = False
+        self.observed_revision = revision
+        self.synced.set()
 
     def names(self, namespace: str | None = None) -> Sequence[Name]:
         """The names in one namespace, or in all of them, in order; they must not be changed."""
@@ -230,10 +312,13 @@ class Table:
         self.synced.set()
 
     def _notify_listeners(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
-        """Call all listeners; an exception in one affects neither the others nor the watch."""
+        self._call_listeners((self._update_indexes, *self._listeners), old, new)
+
+    def _call_listeners(self, called: Iterable[ChangeListener], old: CacheEntry | None, new: CacheEntry | None) -> None:
+        """Call the listeners; an exception in one affects neither the others nor the watch."""
         name = (new or cast("CacheEntry", old)).name
         guard = LoggedFailure(log, "a listener failed on %s %s", self.resource.id, name)
-        listeners = iter((self._update_indexes, *self._listeners))
+        listeners = iter(called)
         is_done = False
         while not is_done:
             with guard:  # entered again only after a failure
@@ -243,6 +328,7 @@ class Table:
 
     def _update_indexes(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         self.change_count += 1
+        self._saved_indexes.note_change((new or cast("CacheEntry", old)).name)
         for index, names_by_value in self._indexes.values():
             old_values: Iterable[str] = index.values(old.typed) if old else ()
             new_values: Iterable[str] = index.values(new.typed) if new else ()
@@ -259,10 +345,11 @@ class Table:
     def by_index(self, index: Index[T], value: str) -> list[T]:
         """The objects with this index value, sorted by name; the index is built on first use."""
         if index.name not in self._indexes:
-            names_by_value: dict[str, set[Name]] = {}
-            for entry in self.entries.values():
-                for indexed in index.values(cast("T", entry.typed)):
-                    names_by_value.setdefault(indexed, set()).add(entry.name)
+            names_by_value, missing = self._saved_indexes.take(index.name, self.entries)
+            for name in missing:
+                if (entry := self.entries.get(name)) is not None:
+                    for indexed in index.values(cast("T", entry.typed)):
+                        names_by_value.setdefault(indexed, set()).add(name)
             self._indexes[index.name] = (index, names_by_value)
         found = self._indexes[index.name][1].get(value, ())
         return [cast("T", self.entries[name].typed) for name in sorted(found)]
@@ -285,10 +372,23 @@ class RelistBackoff:
 class Cache:
     """The tables of one API server, each with its own list and watch."""
 
-    def __init__(self, client: Client, *, labels: str = "", decoded: DecodedEntries | None = None) -> None:
-        """`decoded` bounds how many objects are kept decoded, in this cache and others; without it all are."""
+    def __init__(
+        self,
+        client: Client,
+        *,
+        labels: str = "",
+        decoded: DecodedEntries | None = None,
+        saved: SavedTables | None = None,
+    ) -> None:
+        """`decoded` bounds how many objects are kept decoded, in this cache and others; without it all are.
+
+        `saved` are tables that a process before this one saved: they are loaded instead of listed, and compared with the
+        server after `compare_saved` was called.
+        """
         self.client = client
         self.decoded = decoded
+        self._saved = saved
+        self._may_compare = asyncio.Event()
         self._labels = labels
         self._tables: dict[str, Table] = {}
         self._by_type: dict[type[Object], Table] = {}
@@ -330,6 +430,16 @@ class Cache:
         if (table := self._tables.pop(id_, None)) is not None:
             self._by_type = {type_: other for type_, other in self._by_type.items() if other is not table}
 
+    def compare_saved(self) -> None:
+        """Compare what was loaded with the server; everybody who has to learn of differences listens now."""
+        self._may_compare.set()
+
+    def save(self) -> Iterator[SavedPart]:
+        """The complete tables, for the next process; without Secrets, which are not for files."""
+        for table in self.tables():
+            if table.resource.id != "secrets":
+                yield from table.save()
+
     async def wait_until_synced(self) -> None:
         """Wait until every table requested so far has been listed once."""
         for table in self.tables():
@@ -348,7 +458,8 @@ class Cache:
         """List and watch until the watch expires or the server does not respond; then pause."""
         try:
             try:
-                revision = await self._list(table)
+                await self._load(table)
+                revision = await (self._compare(table) if table.needs_comparison else self._list(table))
             finally:
                 table.attempted.set()
             backoff.reset()
@@ -368,6 +479,27 @@ class Cache:
         except (OSError, TimeoutError) as fault:
             log.warning("cannot watch %s: %s", table.resource.id, fault)
             await asyncio.sleep(backoff.next_seconds())
+
+    async def _load(self, table: Table) -> None:
+        """Load what was saved of the table, once."""
+        if self._saved is not None:
+            for part in self._saved.take(table.resource):
+                table.load(part)
+                await asyncio.sleep(0)
+
+    async def _compare(self, table: Table) -> str:
+        """Replace what has changed since the table was saved; returns the revision from which to watch."""
+        await self._may_compare.wait()
+        known = {name: entry.revision for name, entry in table.entries.items()}
+        revision, gone = table.observed_revision, list[Name]()
+        changes = self.client.list_changes(table.resource, known, revision=revision, labels=self._labels)
+        async for part in changes:
+            for raw in part.changed:
+                table.replace(raw, known.get((raw["metadata"].get("namespace", ""), raw["metadata"]["name"])))
+            gone += part.gone
+            revision = part.revision
+        table.end_comparison(gone, known, revision)
+        return revision
 
     async def _list(self, table: Table) -> str:
         """List all objects into the table, a page at a time; returns the revision of the list."""

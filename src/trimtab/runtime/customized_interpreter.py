@@ -64,7 +64,8 @@ class CustomizedInterpreter:
             profile=cast("Any", self._profile.name),
             webhook=WebhookRules(configurations, self.scripts.webhooks) if configurations else None,
         )
-        self._on_change()
+        if new is None or not new.is_resumed:
+            self._on_change()
 
     def _script_failed(self, question: ScriptQuestion, failure: InterpreterFailure) -> None:
         customization = self._customization_by_script.get(question.script)

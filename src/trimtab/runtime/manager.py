@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 
 from trimtab.api.kind import find_kind
@@ -12,6 +12,7 @@ from trimtab.client.client import Resource
 from trimtab.controllers.contract import Controller
 from trimtab.errors import ApiError
 from trimtab.runtime.reconciler import Reconciler
+from trimtab.runtime.saved_tables import SavedQueue
 from trimtab.runtime.view import ControlPlaneState
 from trimtab.tasks import stop_tasks
 from trimtab.telemetry import HistogramSeries, Sample
@@ -31,7 +32,13 @@ class ControllerManager:
         controllers: Iterable[Controller],
         *,
         propagatable: IsPropagatable = lambda _: False,
+        saved_queues: Mapping[str, SavedQueue] | None = None,
+        on_stop: Callable[[], None] = lambda: None,
     ) -> None:
+        """`saved_queues` are those of the process that saved the caches which are loaded now.
+
+        `on_stop` is called before anything is stopped, if the controllers run.
+        """
         self.state = state
         self.reconcilers = [Reconciler(controller, state) for controller in controllers]
         self.member_reconcilers = [
@@ -39,6 +46,8 @@ class ControllerManager:
         ]
         """The reconcilers that changes in members trigger."""
         self._propagatable = propagatable
+        self._saved_queues = saved_queues
+        self._on_stop = on_stop
         self._tasks: list[asyncio.Task[None]] = []
         self.started = False
         """Whether the caches are filled and the controllers run."""
@@ -50,7 +59,12 @@ class ControllerManager:
             self._tasks.append(asyncio.get_running_loop().create_task(self._keep_discovering()))
         for reconciler in self.reconcilers:
             reconciler.triggers.watch()
+        self.state.cache.compare_saved()
         await self.state.cache.wait_until_synced()
+        if self._saved_queues is not None:
+            now = self.state.clock.now().timestamp()
+            for reconciler in self.reconcilers:
+                reconciler.resume(self._saved_queues.get(reconciler.controller.name), now)
         self.state.clock_listeners.append(self._clock_was_set)
         for reconciler in self.reconcilers:
             self._tasks.append(
@@ -69,7 +83,15 @@ class ControllerManager:
         finally:
             await self.stop()
 
+    def save_queues(self) -> dict[str, SavedQueue]:
+        """What is not finished now, by controller."""
+        now = self.state.clock.now().timestamp()
+        return {reconciler.controller.name: reconciler.save(now) for reconciler in self.reconcilers}
+
     async def stop(self) -> None:
+        if self.started and not any(task.done() for task in self._tasks):
+            self._on_stop()
+        self.started = False
         await stop_tasks(self._tasks, log)
         self._tasks.clear()
         for reconciler in self.reconcilers:

@@ -96,6 +96,15 @@ class WorkQueue(Generic[K]):
         self.add_after(key, seconds)
         return seconds
 
+    def unfinished_keys(self) -> list[K]:
+        """The keys that are queued or being processed."""
+        return [*self._processing, *self._queued]
+
+    def delays(self) -> list[tuple[K, float]]:
+        """The keys that wait for a time, and the seconds left for each."""
+        now = asyncio.get_running_loop().time()
+        return [(key, max(0.0, due - now)) for key, (due, _) in self._timers.items()]
+
     async def take(self, limit: int = 1) -> list[K]:
         """Wait for the next keys, at least one and at most `most`; call `done` for each."""
         while not self._ready:

@@ -49,6 +49,7 @@ from trimtab.controllers.contract import (
     ReserveCapacity,
     RunScript,
     equal_priority,
+    never,
 )
 from trimtab.errors import ApiError, Conflict
 from trimtab.runtime.controller_call import LOG_FIELDS, ControllerCall
@@ -56,6 +57,7 @@ from trimtab.runtime.effects.executor import EffectExecutor
 from trimtab.runtime.effects.member_effects import MemberFault
 from trimtab.runtime.observers.reconcile_observers import ReconcileTimes
 from trimtab.runtime.queue import WorkQueue
+from trimtab.runtime.saved_tables import SavedQueue
 from trimtab.runtime.triggers import ChangeTriggers
 from trimtab.runtime.view import ControlPlaneState
 from trimtab.tasks import LoggedFailure
@@ -85,6 +87,9 @@ class Reconciler:
         self.triggers = ChangeTriggers(controller, state, self.queue.add)
         self._call = ControllerCall(controller, state)
         self._effects = EffectExecutor(controller, state, self.queue.add)
+        self._notes_triggered = controller.predicate is never and not controller.resumes
+        self._triggered: set[Key] = set()
+        """The keys that triggers have queued so far, where nothing else does: a start queues them by the same triggers."""
         observers = state.reconcile_observers
         self._times = ReconcileTimes(controller.name, observers) if observers else None
 
@@ -105,6 +110,23 @@ class Reconciler:
         entry = self._call.find(key)
         return self.controller.priority(entry.value) if entry else 0
 
+    def save(self, now: float) -> SavedQueue:
+        """What the next process has to reconcile although it does not change until then."""
+        return SavedQueue(
+            unfinished=list({*self.queue.unfinished_keys(), *self._triggered}),
+            timers=[(key, now + left) for key, left in self.queue.delays()],
+        )
+
+    def resume(self, saved: SavedQueue | None, now: float) -> None:
+        """Queue what the process before this one left, and every loaded subject of a controller that does not resume."""
+        if saved is None or not (self.controller.resumes or self.controller.predicate is never):
+            self.triggers.enqueue_resumed()
+        if saved is not None:
+            for key in saved.unfinished:
+                self.queue.add(key)
+            for key, due in saved.timers:
+                self.queue.add_after(key, due - now)
+
     async def run(self) -> None:
         """Reconcile until cancelled; several keys may wait for their writes at once, but no key twice."""
         CONTROLLER.set(self.controller.name)
@@ -123,6 +145,8 @@ class Reconciler:
                 keys = await self.queue.take(self.controller.batch)
                 if self._times is not None:
                     self._times.begin(keys, self._call.find)
+                if self._notes_triggered:
+                    self._triggered.update(keys)
                 results = [
                     (key, cast("list[Effect]", effects))
                     for key, effects in self._call.reconcile(keys, self._faults)

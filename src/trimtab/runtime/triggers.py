@@ -28,9 +28,10 @@ class ChangeTriggers:
         for subject in self._controller.subjects:
             table = self._state.cache.table_of(subject)
             if self._controller.predicate is not never or self._controller.on_deleted is not None:
-                table.add_listener(partial(self._subject_changed, table.resource.id))
+                table.add_listener(partial(self._subject_changed, table.resource.id), only_changes=True)
         for trigger in self._controller.triggers:
-            self._state.cache.table_of(trigger.type).add_listener(partial(self._related_changed, trigger))
+            table = self._state.cache.table_of(trigger.type)
+            table.add_listener(partial(self._related_changed, trigger), only_changes=True)
 
     def _related_changed(self, trigger: Trigger, old: CacheEntry | None, new: CacheEntry | None) -> None:
         for key in trigger.keys(old.typed if old else None, new.typed if new else None, self._trigger_view):
@@ -38,21 +39,28 @@ class ChangeTriggers:
 
     def enqueue_all(self) -> None:
         """Queue every subject, whether it has changed or not."""
-        tables = (
-            [self._state.cache.table_of(subject) for subject in self._controller.subjects]
-            if self._controller.subjects
-            else [t for t in self._state.cache.tables() if self._is_template_table(t)]
-        )
-        for table in tables:
+        for table in self._subject_tables():
             for name in table.names():
                 self._add(Key(table.resource.id, *name))
+
+    def enqueue_resumed(self) -> None:
+        """Queue every subject that is the same as when the caches were saved; the others are queued."""
+        for table in self._subject_tables():
+            for name, entry in table.entries.items():
+                if entry.is_resumed:
+                    self._add(Key(table.resource.id, *name))
+
+    def _subject_tables(self) -> list[Table]:
+        if self._controller.subjects:
+            return [self._state.cache.table_of(subject) for subject in self._controller.subjects]
+        return [table for table in self._state.cache.tables() if self._is_template_table(table)]
 
     def _is_template_table(self, table: Table) -> bool:
         return (table.resource.api_version, table.resource.kind) in self._state.resources
 
     def _watch_template_table(self, table: Table) -> None:
         if self._is_template_table(table):
-            table.add_listener(partial(self._subject_changed, table.resource.id))
+            table.add_listener(partial(self._subject_changed, table.resource.id), only_changes=True)
 
     def _subject_changed(self, id_: str, old: CacheEntry | None, new: CacheEntry | None) -> None:
         if new is None:

@@ -150,7 +150,7 @@ class ControlPlaneState:
             if new is None and old is not None:
                 self.memory.forget(Key(table.resource.id, *old.name))
 
-        table.add_listener(on_change)
+        table.add_listener(on_change, only_changes=True)
 
     def profile_in(self, namespace: str) -> Profile:
         """The profile that the namespace's annotation names; the default profile if it names none or an unknown one."""

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from trimtab.api.value import Raw
-from trimtab.client.client import EVENTS, Listing, PatchType, Propagation, Resource, WatchEvent
+from trimtab.client.client import EVENTS, Changes, Listing, PatchType, Propagation, Resource, WatchEvent
 from trimtab.client.client import PlainResponse as ClientResponse
 from trimtab.clock import VirtualLoop
 from trimtab.errors import ApiError
@@ -28,7 +28,7 @@ from trimtab.server.request.options import DeleteOptions, ListOptions, WriteOpti
 from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.server.storage.object_codec import decode_event, unpack
 from trimtab.server.storage.version_conversion import entries_in_version, event_in_version
-from trimtab.store.records import StoreEvent
+from trimtab.store.records import StoredEntry, StoreEvent
 
 PAGE_SIZE = 500
 """Objects of a list that are decoded at a time."""
@@ -90,6 +90,35 @@ class LocalClient:
             if where.served.converter is not None:
                 page = page._replace(entries=await entries_in_version(where.served, page.entries))
             yield Listing(list(page.raw_items()), str(batch.revision))
+
+    async def list_changes(
+        self, resource: Resource, known: Mapping[tuple[str, str], str], *, revision: str, labels: str = ""
+    ) -> AsyncIterator[Changes]:
+        """Compares revisions in the store, whatever its history keeps; only what differs is decoded."""
+        where = self._object_path(resource)
+        served, choice = where.served, parse_selectors(where.served, labels, "")
+        prefix = served.collection_prefix("")
+        listed = self._resource_store.store.list(prefix)
+        missing, differing = set(known), []
+        for entry in listed.entries:
+            namespace, _, name = entry.key[len(prefix) :].rpartition("/")
+            if known.get((namespace, name)) != str(entry.mod_revision):
+                differing.append(entry)
+            else:
+                missing.discard((namespace, name))
+        for first in range(0, len(differing), PAGE_SIZE):
+            await asyncio.sleep(0)
+            entries: Sequence[StoredEntry] = differing[first : first + PAGE_SIZE]
+            if served.converter is not None:
+                entries = await entries_in_version(served, entries)
+            changed = [
+                unpack(served, value, entry.mod_revision) for entry in entries if choice.matches(value := entry.value)
+            ]
+            missing.difference_update(
+                (raw["metadata"].get("namespace", ""), raw["metadata"]["name"]) for raw in changed
+            )
+            yield Changes(changed, (), str(listed.revision))
+        yield Changes((), sorted(missing), str(listed.revision))
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""

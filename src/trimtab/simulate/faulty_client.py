@@ -1,11 +1,20 @@
 """A client of a member cluster that can inject connection failures, timeouts and delays."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from trimtab.api.value import Raw
-from trimtab.client.client import Client, Listing, PatchType, PlainResponse, Propagation, Resource, WatchEvent
+from trimtab.client.client import (
+    Changes,
+    Client,
+    Listing,
+    PatchType,
+    PlainResponse,
+    Propagation,
+    Resource,
+    WatchEvent,
+)
 
 T = TypeVar("T")
 
@@ -93,6 +102,15 @@ class FaultyMemberClient:
         pages = aiter(self._inner.list_pages(resource, namespace, labels=labels))
         while (page := await self.forward(lambda: anext(pages, None))) is not None:
             yield self._shown(page)
+
+    async def list_changes(
+        self, resource: Resource, known: Mapping[tuple[str, str], str], *, revision: str, labels: str = ""
+    ) -> AsyncIterator[Changes]:
+        parts = aiter(self._inner.list_changes(resource, known, revision=revision, labels=labels))
+        while (part := await self.forward(lambda: anext(parts, None))) is not None:
+            if self._omit_managed_fields:
+                part = part._replace(changed=[_without_managed_fields(one) for one in part.changed])
+            yield part
 
     def _shown(self, found: Listing) -> Listing:
         if not self._omit_managed_fields:

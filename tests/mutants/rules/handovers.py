@@ -9,6 +9,8 @@ VERDICT, VERDICT_TESTS = "decide/pods/budgets/eviction.py", ("decide/pods/budget
 PLAN_FILE, PLAN_TESTS = "cli/commands/apply_plan.py", ("cli/commands/test_apply_plan.py",)
 QUOTA, QUOTA_TESTS = "controllers/quota/quota_usage.py", ("controllers/quota/test_quota_usage.py",)
 OBSERVING, OBSERVING_TESTS = "runtime/observe_only.py", ("runtime/test_observe_only.py",)
+SAVED, SAVED_TESTS = "runtime/saved_state.py", ("runtime/test_saved_state.py",)
+CACHE, RESTART_TESTS = "runtime/cache.py", ("test_saved_state.py", "runtime/test_saved_state.py")
 ADOPT, ADOPT_TESTS = "cli/commands/adopt.py", ("cli/commands/test_adopt.py",)
 
 MUTANTS = (
@@ -256,6 +258,69 @@ MUTANTS = (
         "wanted = wanted.but(spec=before.spec)",
         "pass",
         ("controllers/propagation/test_dispatch.py",),
+    ),
+    Mutant(
+        "A state file of another version, or with other settings, is not used.",
+        SAVED,
+        "if summary.origin != origin:",
+        "if False:",
+        SAVED_TESTS,
+    ),
+    Mutant(
+        "A damaged state file is not used.",
+        SAVED,
+        "if len(data) != length or zlib.crc32(data) != checksum:",
+        "if False:",
+        ("test_saved_state.py",),
+    ),
+    Mutant(
+        "A state file is used once.",
+        SAVED,
+        "            path.unlink()\n",
+        "",
+        SAVED_TESTS,
+    ),
+    Mutant(
+        "What was deleted while no controller ran is seen as a deletion.",
+        CACHE,
+        "            gone += part.gone\n",
+        "",
+        RESTART_TESTS,
+    ),
+    Mutant(
+        "What a restored server has replaces what was saved, although it is older.",
+        CACHE,
+        "if old is not None and old.revision == known:",
+        "if False:",
+        RESTART_TESTS,
+    ),
+    Mutant(
+        "Secrets are not written to the state file.",
+        CACHE,
+        'if table.resource.id != "secrets":',
+        "if True:",
+        RESTART_TESTS,
+    ),
+    Mutant(
+        "Saved objects of a member count as not read until they are compared with it.",
+        "members/roster.py",
+        "if table.needs_comparison:",
+        "if False:",
+        ("members/test_roster.py",),
+    ),
+    Mutant(
+        "What was not finished when the controllers stopped is finished by the next start.",
+        "runtime/reconciler.py",
+        "            for key in saved.unfinished:\n                self.queue.add(key)\n",
+        "",
+        ("runtime/test_reconciler.py",),
+    ),
+    Mutant(
+        "A template that changes after a start from saved caches reaches its Works.",
+        "controllers/propagation/detect.py",
+        "and not view.settings.get(RESUMED)",
+        "",
+        ("test_saved_state.py",),
     ),
     Mutant(
         "A process that has released its lease writes nothing.",

@@ -90,6 +90,11 @@ from trimtab.telemetry import Sample, configure_logging
     help="Kinds that may be propagated, such as default,widgets.example.com; others are not read. default: what "
     "applications consist of; *: every kind.",
 )
+@click.option(
+    "--state-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File for what the controllers know when they stop. A start that finds it works only on what has changed.",
+)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
 @health_option
 @click.option(
@@ -112,6 +117,7 @@ def command(
     lease_seconds: float,
     status_seconds: float,
     kinds: str,
+    state_file: Path | None,
     settings: tuple[str, ...],
     health_address: str,
     karmada_metrics: bool,
@@ -143,6 +149,7 @@ def command(
         ),
         status_seconds=status_seconds,
         kinds=parse_kinds(kinds),
+        state_file=state_file,
         observability=ObservabilitySettings(
             karmada_metrics=karmada_metrics,
             notify=webhook_target(notify_url, notify_secret_file),
@@ -180,6 +187,7 @@ class ControllersProcess(NamedTuple):
     leases: LeaseOptions
     status_seconds: float
     kinds: KindSelection
+    state_file: Path | None
     observability: ObservabilitySettings
 
     @property
@@ -256,6 +264,7 @@ class ControllersProcess(NamedTuple):
             is_enabled=self.is_enabled,
             check_lease=check_lease,
             notify=self.observability.notify,
+            state_file=self.state_file,
         )
 
     def _new_push_work(self, new_plane: Callable[..., ControlPlane], lease_client: KubeClient) -> PushWork:

@@ -35,6 +35,7 @@ def marked_changed(old: Deployment | None, new: Deployment) -> bool:
     writes=["Deployment.spec.replicas"],
     predicate=marked_changed,
     triggers=[Trigger(ResourceBinding, deployment_of_binding)],
+    resumes=True,
 )
 def replicas_sync(deployment: Deployment, view: View) -> Iterator[Effect]:
     """Only where replicas are divided: otherwise the template has the replicas of one cluster."""

@@ -79,6 +79,7 @@ def budgets_of_finished_move(old: Move | None, new: Move | None, view: View) -> 
         Trigger(Cluster, all_budgets),
         Trigger(Move, budgets_of_finished_move),
     ],
+    resumes=True,
 )
 def budget(subject: DisruptionBudget, view: View) -> Iterator[Effect]:
     if not binding_moves.is_workload_budget(subject):

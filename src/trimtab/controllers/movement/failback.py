@@ -65,6 +65,7 @@ def concerns_failback(old: Binding | None, new: Binding) -> bool:
     ],
     predicate=concerns_failback,
     triggers=[Trigger(Cluster, bindings_awaiting_failback)],
+    resumes=True,
 )
 def failback(binding: Binding, view: View) -> Iterator[Effect]:
     placement = binding.spec.placement

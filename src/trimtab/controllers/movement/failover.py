@@ -72,6 +72,7 @@ def concerns_failover(old: Binding | None, new: Binding) -> bool:
     ],
     predicate=concerns_failover,
     triggers=[Trigger(DisruptionPolicy, moving_bindings)],
+    resumes=True,
 )
 def failover(binding: Binding, view: View) -> Iterator[Effect]:
     rules = binding.spec.failover.application if binding.spec.failover is not None else None

@@ -42,6 +42,7 @@ def uses_clusters(old: Binding | None, new: Binding) -> bool:
     ],
     predicate=uses_clusters,
     triggers=[Trigger(Cluster, bindings_forced_out)],
+    resumes=True,
 )
 def forced_departure(binding: Binding, view: View) -> Iterator[Effect]:
     if binding.metadata.deletion_timestamp is not None:

@@ -51,6 +51,7 @@ def concerns_evictions(old: Binding | None, new: Binding) -> bool:
         Trigger(Work, binding_of_changed_work),
         Trigger(DisruptionPolicy, moving_bindings),
     ],
+    resumes=True,
 )
 def graceful_eviction(binding: Binding, view: View) -> Iterator[Effect]:
     tasks = binding.spec.graceful_eviction_tasks

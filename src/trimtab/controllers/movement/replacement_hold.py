@@ -60,6 +60,7 @@ def concerns_holds(old: Binding | None, new: Binding) -> bool:
     ],
     predicate=concerns_holds,
     triggers=[Trigger(Cluster, bindings_with_holds), Trigger(DisruptionPolicy, moving_bindings)],
+    resumes=True,
 )
 def replacement_hold(binding: Binding, view: View) -> Iterator[Effect]:
     holds, replacement = binding.status.holds, binding.status.replacement

@@ -66,6 +66,7 @@ def concerns_scores(old: Binding | None, new: Binding) -> bool:
     predicate=concerns_scores,
     triggers=[Trigger(AddOnPlacementScore, bindings_ranked_by)],
     batch=BATCH,
+    resumes=True,
 )
 def score_moves(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding, Effect]]:
     fleet = view.fleet

@@ -105,6 +105,7 @@ def affected_binding(old: Binding | None, new: Binding | None, view: View) -> It
         Trigger(Cluster, bindings_in_tainted_cluster),
         Trigger(DisruptionPolicy, moving_bindings),
     ],
+    resumes=True,
 )
 def taint_eviction(binding: Binding, view: View) -> Iterator[Effect]:
     if binding.metadata.deletion_timestamp is not None or not setting(view, "failover"):

@@ -49,7 +49,8 @@ def unschedulable_pods(pods: Iterable[Pod]) -> tuple[UnschedulablePod, ...]:
     return tuple(sorted(found, key=lambda pod: pod.since))
 
 
-@controller(ResourceBinding, writes=["spec.clusters"], predicate=never)  # woken by probes that find such pods
+# Probes that find such pods queue it, and nothing else.
+@controller(ResourceBinding, writes=["spec.clusters"], predicate=never, resumes=True)
 def unschedulable_replicas(binding: ResourceBinding, view: View) -> Iterator[Effect]:
     if not is_descheduled(binding, view) or not is_interval_over(binding, view) or current_freeze(view) is not None:
         return

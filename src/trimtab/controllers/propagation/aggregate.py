@@ -119,6 +119,7 @@ def needs_report(old: Binding | None, new: Binding) -> bool:
     writes=["status.conditions[FullyApplied]", "status.aggregatedStatus"],
     predicate=needs_report,
     triggers=[Trigger(Work, binding_of_reported_work), Trigger(Cluster, bindings_of_cluster)],
+    resumes=True,
 )
 def aggregate(binding: Binding, view: View) -> Iterator[Effect]:
     if binding.metadata.deletion_timestamp is not None:

@@ -101,6 +101,7 @@ def dependency_state(attached: ResourceBinding) -> tuple[Iterable[str], str]:
     ],
     predicate=affects_dependencies,
     triggers=[Trigger(ResourceBinding, bindings_requiring)],
+    resumes=True,
 )
 def dependencies(binding: ResourceBinding, view: View) -> Iterator[Effect]:
     attached = list(view.by_index(ATTACHED_BINDINGS, depended_by_label(binding)))

@@ -41,7 +41,7 @@ from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.propagation.dependencies import update_attached_binding
 from trimtab.controllers.propagation.template_references import controller_reference, object_reference
 from trimtab.controllers.quota.quota_usage import QuotaLedger, use_of
-from trimtab.controllers.selection import runs_here
+from trimtab.controllers.selection import RESUMED, runs_here
 from trimtab.controllers.settings import setting
 from trimtab.interpret.match import NO_MATCH, policy_priority, selector_priority
 from trimtab.interpret.names import binding_name
@@ -167,6 +167,7 @@ def template_of_binding(old: Binding | None, new: Binding | None, view: View) ->
         Trigger(ResourceBinding, template_of_binding),
         Trigger(ClusterResourceBinding, template_of_binding),
     ],
+    resumes=True,
 )
 def detect(template: Raw, view: View) -> Iterator[Effect]:
     metadata = template["metadata"]
@@ -206,9 +207,10 @@ def detect(template: Raw, view: View) -> Iterator[Effect]:
 def finds_settled_bindings(view: View) -> bool:
     """Whether a template that this process sees for the first time needs no write as long as its binding fits.
 
-    What changed in it while no controller ran reaches the Works without: `dispatch` renders all of them when it starts.
+    What changed in it while no controller ran reaches the Works without: `dispatch` renders all of them when it starts. It does
+    not in a process that resumed from saved caches, where only templates that have changed come here.
     """
-    return view.profile.silent_restarts and runs_here("dispatch", view)
+    return view.profile.silent_restarts and runs_here("dispatch", view) and not view.settings.get(RESUMED)
 
 
 class TemplateState(NamedTuple):

@@ -108,6 +108,7 @@ def needs_dispatch(old: Binding | None, new: Binding) -> bool:
         Trigger(ClusterOverridePolicy, bindings_of_override),
         Trigger(Work, binding_of_changed_work),
     ],
+    resumes=True,
 )
 def dispatch(binding: Binding, view: View) -> Iterator[Effect]:
     works = works_of(binding, view)

@@ -81,6 +81,7 @@ def deleted_policies_of_binding(
         Trigger(ResourceBinding, deleted_policies_of_binding),
         Trigger(ClusterResourceBinding, deleted_policies_of_binding),
     ],
+    resumes=True,
 )
 def policy_claims(policy: Policy, view: View) -> Iterator[Effect]:
     if policy.metadata.deletion_timestamp is not None:

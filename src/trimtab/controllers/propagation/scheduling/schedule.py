@@ -96,6 +96,7 @@ CAUSES_THAT_KEEP_PLACEMENT = ("Drain", "Failback", "ScoreChange")
     ],
     batch=BATCH_SIZE,
     priority=scheduling_priority,
+    resumes=True,
 )
 def schedule(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding, Effect]]:
     waiting: list[tuple[Binding, SchedulingIntent]] = []

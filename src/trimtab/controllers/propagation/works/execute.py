@@ -96,6 +96,7 @@ def work_of_object(cluster: str, old: Raw | None, new: Raw | None, view: View) -
     ],
     predicate=work_changed,
     triggers=[Trigger(Cluster, works_of_cluster), MemberTrigger(work_of_object)],
+    resumes=True,
 )
 def execute(work: Work, view: View) -> Iterator[Effect]:
     name = well_known.cluster_of(work.namespace)

@@ -23,7 +23,7 @@ def is_orphan(work: Work, view: View) -> bool:
     return key is not None and well_known.binding_at(view, key.namespace, key.name) is None
 
 
-@controller(Work, writes=["Work"], predicate=never, triggers=[Trigger(Work, work_without_binding)])
+@controller(Work, writes=["Work"], predicate=never, triggers=[Trigger(Work, work_without_binding)], resumes=True)
 def orphan_works(work: Work, view: View) -> Iterator[Effect]:
     """A binding that was deleted while no control plane ran leaves its Works behind."""
     if work.metadata.deletion_timestamp is not None or not is_orphan(work, view):
