@@ -175,6 +175,12 @@ class InputError(Exception):
     """Input of the user is wrong; the message says what is wrong, where, and what to do."""
 
 
+def unreadable(file: object, fault: OSError | UnicodeDecodeError) -> InputError:
+    """The error of a file that cannot be read, in one sentence that names it once."""
+    reason = "it is not UTF-8 text" if isinstance(fault, UnicodeDecodeError) else fault.strerror or str(fault)
+    return InputError(f"cannot read {file}: {reason}")
+
+
 class VirtualRunStuck(Exception):
     """A run on virtual time did not end within its limit in real time."""
 

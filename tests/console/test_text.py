@@ -42,8 +42,6 @@ def test_times_are_in_utc_and_have_a_date_only_on_another_day() -> None:
 
 
 def test_counts_and_shares() -> None:
-    assert [text.plural(count, "move") for count in (0, 1, 2)] == ["0 moves", "1 move", "2 moves"]
-    assert text.plural(2, "policy", "policies") == "2 policies"
     assert [text.one_decimal(value) for value in (2.0, 2.04, 2.06)] == ["2", "2", "2.1"]
     assert text.percent(0.125) == "12 %"
     assert [text.median(values) for values in ([], [3.0], [4.0, 1.0], [9.0, 1.0, 2.0])] == [None, 3.0, 2.5, 2.0]
@@ -88,3 +86,15 @@ def test_names_with_numbers_are_sorted_as_people_count() -> None:
 def test_text_that_does_not_fit_ends_with_an_ellipsis() -> None:
     assert text.shortened("member1", 7) == "member1"
     assert text.shortened("member-one", 7) == "member\u2026"
+
+
+def test_reasons_are_told_in_the_words_and_times_of_the_page() -> None:
+    now = datetime(2026, 11, 17, 23, 45, tzinfo=UTC)
+    stored = "Drain: budget careful: its rate is exhausted until 2026-11-18 00:43:02Z"
+    assert text.reason_text(stored, now) == "drain: budget careful: its rate is exhausted until 00:43:02"
+    assert text.reason_text(stored, now - timedelta(days=3)).endswith("until 2026-11-18 00:43:02")
+    assert text.reason_text("cannot continue Drain: 0/3 clusters", now) == "drain cannot go on: 0/3 clusters"
+    assert text.reason_text("ClusterFailover: budget b: 1 replicas are already missing", now) == (
+        "failover: budget b: 1 replica is already missing"
+    )
+    assert text.budget_reason("careful", "budget careful: no window is open", now) == "no window is open"

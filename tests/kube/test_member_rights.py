@@ -75,7 +75,7 @@ def test_kind_that_the_role_does_not_name_is_refused_until_it_is_allowed(fleet: 
         message = fleet.loop.run(refusal(fleet))
         assert f'is forbidden: User "{ACCOUNT}" cannot' in message, message
         found = CliRunner().invoke(doctor, ["--kubeconfig", str(fleet.host.kubeconfig)])
-        assert "copies are not applied: PriorityClass/urgent in member1" in found.output, found.output
+        assert "not applied: PriorityClass/urgent in member1" in found.output, found.output
         assert "trimtab join member1 --kinds default,PLURAL.GROUP --print" in found.output
         apply_rights(fleet, "--kinds", "default,priorityclasses.scheduling.k8s.io")
         fleet.loop.run(wait_until(lambda: exists_in_member(fleet)))

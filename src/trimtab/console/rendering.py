@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from trimtab.api.wording import plural
 from trimtab.console import text
 from trimtab.console.page import Page, View
 from trimtab.console.pictures import charts, delivery, fleet_map, flow, history
@@ -43,13 +44,16 @@ class Renderer:
                         "clock_time",
                         "cluster_path",
                         "day_time",
+                        "budget_reason",
+                        "reason_text",
                         "iso",
                         "one_decimal",
                     ),
-                    *("path_to", "percent", "plural", "query_of", "replaced", "span", "toggle_word", "workload_path"),
+                    *("path_to", "percent", "query_of", "replaced", "span", "toggle_word", "workload_path"),
                 )
             }
         )
+        self._environment.globals["plural"] = plural
         for module in (charts, delivery, fleet_map, flow, history):
             self._environment.globals.update({name: as_markup(getattr(module, name)) for name in module.__all__})
         self._environment.globals["asset"] = asset_path

@@ -35,10 +35,6 @@ def natural_order(name: str) -> tuple[tuple[str, int], ...]:
     return tuple((words, int(digits or 0)) for words, digits in NUMBERED.findall(name))
 
 
-def plural(count: int, one: str, many: str = "") -> str:
-    return f"{count} {one if count == 1 else many or one + 's'}"
-
-
 def clock_time(at: datetime | None) -> str:
     return f"{at.astimezone(UTC):%H:%M:%S}" if at is not None else DASH
 
@@ -49,6 +45,30 @@ def day_time(at: datetime | None, now: datetime) -> str:
         return DASH
     at = at.astimezone(UTC)
     return f"{at:%H:%M:%S}" if at.date() == now.astimezone(UTC).date() else f"{at:%Y-%m-%d %H:%M}"
+
+
+STORED_TIME = re.compile(r"\b([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.[0-9]+)?(?:Z|\+00:00)")
+CAUSE_PREFIX = re.compile(r"^([A-Z][A-Za-z]+): ")
+ONE_REPLICA = re.compile(r"\b1 replicas are\b")
+UNFINISHED = re.compile(r"^cannot continue ([A-Z][A-Za-z]+): ")
+
+
+def reason_text(stored: str, now: datetime) -> str:
+    """The stored reason of a wait as a page says it: causes by their names there, times of the next hours without a date."""
+
+    def time(match: re.Match[str]) -> str:
+        at = parse_time(f"{match[1]}T{match[2]}Z")
+        return match[2] if at is not None and abs(at - now) < timedelta(hours=20) else f"{match[1]} {match[2]}"
+
+    text = ONE_REPLICA.sub("1 replica is", stored)
+    text = UNFINISHED.sub(lambda match: f"{cause_text(match[1])} cannot go on: ", text)
+    text = CAUSE_PREFIX.sub(lambda match: f"{cause_text(match[1])}: ", text)
+    return STORED_TIME.sub(time, text)
+
+
+def budget_reason(name: str, stored: str, now: datetime) -> str:
+    """The reason of a budget beside its name, which it need not repeat."""
+    return reason_text(stored.removeprefix(f"budget {name}: "), now)
 
 
 def span(seconds: float) -> str:

@@ -6,14 +6,15 @@ from datetime import datetime
 
 from trimtab.api.kinds.work import Binding, ResourceBinding
 from trimtab.api.value import Object
+from trimtab.api.wording import plural
 from trimtab.console.facts import NOWHERE, STUCK, Facts, WorkloadFacts
 from trimtab.console.page import PageContext
-from trimtab.console.text import plural
 from trimtab.decide.explain import explain
 from trimtab.decide.explanation import ClusterExplanation, Explanation
 from trimtab.dryrun.current_decision import decide_now
 from trimtab.dryrun.static_view import StaticView
 
+MAX_NAMES = 8
 MAX_CLUSTERS = 60
 """Rows of the why matrix; the selected ones come first."""
 
@@ -53,6 +54,35 @@ class WhyMatrix(Facts):
     valid_until: datetime | None
     is_remembered: bool
     """Whether it explains the last decision; else the one that would be made now."""
+
+
+def affinity_text(binding: Binding) -> str:
+    """What the policy asks of clusters, as what they must have; empty if it asks nothing, or has groups to try in turn."""
+    affinity = binding.spec.placement.cluster_affinity if binding.spec.placement is not None else None
+    if affinity is None:
+        return ""
+    parts = []
+    labels = affinity.label_selector
+    if labels is not None:
+        words = [f"{key}={value}" for key, value in sorted(labels.match_labels.items())]
+        words += [requirement_text(one.key, one.operator, one.values) for one in labels.match_expressions]
+        if words:
+            parts.append(f"the label{'s' if len(words) > 1 else ''} {', '.join(words)}")
+    fields = affinity.field_selector
+    parts += [
+        requirement_text(one.key, one.operator, one.values) for one in (fields.match_expressions if fields else ())
+    ]
+    if affinity.cluster_names:
+        names = ", ".join(affinity.cluster_names[:MAX_NAMES])
+        more = f" and {len(affinity.cluster_names) - MAX_NAMES} more" if len(affinity.cluster_names) > MAX_NAMES else ""
+        parts.append(f"the name {names}" if len(affinity.cluster_names) == 1 else f"one of the names {names}{more}")
+    return ", and ".join(parts)
+
+
+def requirement_text(key: str, operator: str, values: Collection[str]) -> str:
+    """A requirement in the words of a label selector."""
+    among = f" ({', '.join(values)})" if values else ""
+    return f"{key} {operator}{among}" if operator != "In" or len(values) != 1 else f"{key}={next(iter(values))}"
 
 
 def view_of(context: PageContext, binding: Binding, without: Collection[str] = ()) -> StaticView:

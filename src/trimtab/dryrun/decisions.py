@@ -23,6 +23,7 @@ from trimtab.api.kinds.policy import ClusterPropagationPolicy, Policy, Propagati
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import Profile
 from trimtab.api.value import Object, Raw, Value
+from trimtab.api.wording import plural
 from trimtab.client.client import resource_of
 from trimtab.controllers import well_known
 from trimtab.controllers.feature_gates import feature_gates
@@ -289,7 +290,7 @@ def reason_text(story: ClusterExplanation) -> str:
         return story.refused.message
     if not story.selected:
         return "feasible, but not selected by the spread constraints"
-    return f"fits {story.fits} replicas" if story.fits is not None else ""
+    return f"fits {plural(story.fits, 'replica')}" if story.fits is not None else ""
 
 
 def summary_text(targets: Sequence[TargetOutcome]) -> str:

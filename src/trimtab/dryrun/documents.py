@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from trimtab.api.value import Raw
 from trimtab.api.yaml_documents import FILE, YamlError, load_yaml_documents
-from trimtab.errors import InputError
+from trimtab.errors import InputError, unreadable
 
 FILE_SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -47,7 +47,7 @@ def _read_file(file: str) -> Iterator[Document]:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as fault:
-        raise InputError(f"cannot read {file}: {fault}") from fault
+        raise unreadable(file, fault) from fault
     if len(text) > FILE.size:
         raise InputError(f"{file} is larger than {FILE.size >> 20} MiB")
     position = 0

@@ -13,10 +13,11 @@ A workload whose earlier move is still in progress is decided as if that move we
 and then decides from there.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from trimtab import plugins
 from trimtab.api.kind import find_kind
+from trimtab.api.wording import verb
 from trimtab.controllers import well_known
 from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.propagation.scheduling.adjustment import adjust_to_intent
@@ -95,11 +96,16 @@ def make_plan(state: FleetState, change: Change) -> Plan:
         moves=moves,
         budgets=costs,
         load=loads,
-        warnings=(*warnings_of(outcomes, situation), *budget_warnings(costs)),
+        warnings=(*warnings_of(outcomes, situation), *budget_warnings(costs), *selection_warnings(change, rows, asked)),
         evacuation_starts_after=evacuation_delay(view) if situation.lost else None,
     )
     plan = plan.but(verdict=verdict_of(plan))
     return plan.but(hash=digest_of(plan))
+
+
+def selection_warnings(change: Change, rows: Sequence[PlannedWorkload], asked: Collection[str]) -> Iterator[str]:
+    if change.rebalance is not None and not asked and not any(row.cause == "Rebalance" for row in rows):
+        yield "the rebalance selects no workload"
 
 
 def is_listed(row: PlannedWorkload) -> bool:
@@ -175,5 +181,5 @@ def budget_warnings(costs: Sequence[BudgetCost]) -> Iterator[str]:
         if cost.missing:
             yield (
                 f"budget {cost.budget}: the failure takes {cost.lost} ready replicas; "
-                f"then {cost.missing} are missing to its minimum"
+                f"then {cost.missing} {verb(cost.missing, 'is', 'are')} missing to its minimum"
             )

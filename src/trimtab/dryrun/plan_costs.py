@@ -14,6 +14,7 @@ from trimtab.dryrun.plan_cases import Situation
 from trimtab.dryrun.plan_outcomes import Outcome
 from trimtab.dryrun.plan_result import (
     CHANGES,
+    MOVE,
     NEVER,
     NO_CHANGE,
     REFUSED,
@@ -147,7 +148,8 @@ def verdict_of(plan: Plan) -> Verdict:
     before, after = spread_of(plan.load, after=False), spread_of(plan.load, after=True)
     only_rebalance = plan.change.rebalance is not None and not plan.change.is_loss and not plan.change.drain
     moved = any(row.action != UNCHANGED and not row.is_pending for row in plan.workloads)
-    worse = only_rebalance and moved and before is not None and after is not None and after > before + WORSE_BY
+    moves = any(row.action == MOVE and not row.is_pending for row in plan.workloads)
+    worse = only_rebalance and moves and before is not None and after is not None and after > before + WORSE_BY
     written = any(not text.endswith(" unchanged") for text in plan.objects)
     outcome = VIOLATIONS if violations else CHANGES if moved or written else NO_CHANGE
     sentences = [*_sentences(plan, len(violations))]

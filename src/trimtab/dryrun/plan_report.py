@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
+from trimtab.api.wording import plural, verb
 from trimtab.dryrun.plan_result import (
     LATER,
     NEVER,
@@ -146,7 +147,7 @@ def forecast_lines(forecast: Forecast) -> Iterator[str]:
         yield f"Forecast: not finished within {format_seconds(forecast.seconds_simulated)}."
     else:
         yield f"Forecast: the last move is done after {format_seconds(forecast.finish_seconds)}."
-    yield f"At most {forecast.peak_surge} replicas run twice at one time."
+    yield f"At most {plural(forecast.peak_surge, 'replica')} {verb(forecast.peak_surge, 'runs', 'run')} twice at one time."
     for name in forecast.differs:
         yield f"Forecast: {name} ends in {format_shares(forecast.placements.get(name, ()))}, not as planned."
 

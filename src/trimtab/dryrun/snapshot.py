@@ -27,7 +27,7 @@ from trimtab.api.profile import PROFILES
 from trimtab.api.value import Field, Object, Raw, Value, never_omit
 from trimtab.controllers.settings import known_settings
 from trimtab.dryrun.fleet_state import KINDS, FleetState, name_of
-from trimtab.errors import InputError
+from trimtab.errors import InputError, unreadable
 
 FORMAT = "trimtab-snapshot/1"
 MAX_BYTES = 1 << 30
@@ -140,7 +140,7 @@ def read_snapshot(path: Path) -> FleetState:
             raise InputError(f"{path} is larger than {MAX_BYTES >> 20} MiB")
         snapshot = msgspec.json.decode(path.read_bytes(), type=Snapshot)
     except OSError as fault:
-        raise InputError(f"cannot read {path}: {fault.strerror or fault}") from fault
+        raise unreadable(path, fault) from fault
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as fault:
         raise InputError(f"{path} is not a snapshot that `trimtab snapshot` has written: {fault}") from fault
     if snapshot.format != FORMAT:

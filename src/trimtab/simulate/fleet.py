@@ -10,7 +10,7 @@ from trimtab.api.names import subdomain_faults
 from trimtab.api.quantity import InvalidQuantity, canonical_form, from_milli, int_value, milli_value
 from trimtab.api.value import Field, QuantityText, Value
 from trimtab.api.yaml_documents import FILE, YamlError, load_yaml
-from trimtab.errors import InputError
+from trimtab.errors import InputError, unreadable
 from trimtab.simulate.components.system_workloads import control_plane_node
 
 MAX_LEASE_RENEWALS_PER_SECOND = 50
@@ -250,7 +250,7 @@ def read_fleet(path: Path) -> FleetPlan:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path}: {error}") from error
+        raise unreadable(path, error) from error
     try:
         return parse_fleet(load_yaml(text, FILE))
     except YamlError as error:

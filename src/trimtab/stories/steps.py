@@ -12,6 +12,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
+from trimtab.api.wording import plural, verb
 from trimtab.client.client import Client, PatchType, Resource, resource_of
 from trimtab.clock import Clock
 from trimtab.embedded_fleet import EmbeddedFleet
@@ -216,7 +217,9 @@ class StepActions:
         text = f"evict {len(pods)} of {wanted.pods} in {wanted.cluster}: {granted} granted"
         self._write(f"{text}; refused: {refusals[0]}" if refusals else text)
         if wanted.granted is not None and granted != wanted.granted:
-            message = f"{wanted.granted} evictions must be granted, and {granted} were"
+            message = (
+                f"{plural(wanted.granted, 'eviction')} must be granted, and {granted} {verb(granted, 'was', 'were')}"
+            )
             raise StoryFailed(message, self._now(), refusals)
 
     def _set_usage(self, member: SimulatedMember, used: UsageAction) -> None:

@@ -13,7 +13,7 @@ from trimtab.api.duration import parse_duration
 from trimtab.api.value import Field, Raw, Value
 from trimtab.api.yaml_documents import FILE, YamlError, load_yaml, load_yaml_documents
 from trimtab.controllers.settings import SETTINGS
-from trimtab.errors import InputError
+from trimtab.errors import InputError, unreadable
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, default_fleet, flows_fleet, parse_fleet
 from trimtab.stories.expectations import Expression
 from trimtab.stories.story_lines import line_of
@@ -216,7 +216,7 @@ def read_story(path: Path) -> Story:
         text = path.read_text(encoding="utf-8")
         found = parse_story(load_yaml(text, FILE))
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path}: {error}") from error
+        raise unreadable(path, error) from error
     except YamlError as error:
         raise InputError(f"{path} is not YAML: {error}") from error
     except StoryError as fault:
@@ -232,8 +232,8 @@ def _load_objects(given: Any, folder: Path) -> Iterator[Raw]:
     if isinstance(given, str):
         try:
             text = (folder / given).read_text(encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"cannot read {folder / given}: {error}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise unreadable(folder / given, error) from error
         try:
             yield from (document for document in load_yaml_documents(text, FILE) if document)
         except YamlError as error:
@@ -247,6 +247,8 @@ def _load_objects(given: Any, folder: Path) -> Iterator[Raw]:
 
 def parse_story(description: Any) -> Story:
     """The story of a decoded YAML document; raises `StoryError`."""
+    if not isinstance(description, dict):
+        raise StoryError("", "this is not a story, which has at least the fields name and timeline")
     try:
         story = msgspec.convert(description, Story, strict=False)
     except msgspec.ValidationError as error:

@@ -144,7 +144,7 @@ def test_two_control_planes_on_one_api_server_are_a_problem() -> None:
 def test_copies_that_a_member_refuses_are_a_problem(refusal: str, remedy: str) -> None:
     findings = diagnose(HEALTHY._replace(bindings=(binding("True", refusal),)))
     (finding,) = [found for found in findings if found.level == "problem"]
-    assert finding.message == f"1 copies are not applied: Deployment/web in member1 ({refusal})"
+    assert finding.message == f"1 copy is not applied: Deployment/web in member1 ({refusal})"
     assert remedy in finding.remedy
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import orjson
 
-from console.fake_console import call, fill, new_console, signed_in
+from console.fake_console import NOW, call, fill, new_console, signed_in
 from trimtab.api.kinds.work import TargetCluster
+from trimtab.console.page import PageContext
+from trimtab.console.pages.drill import drill
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.plan_result import (
     LATER,
@@ -110,3 +112,16 @@ def test_drill_can_be_copied_as_a_story(tmp_path: Path) -> None:
     story = read_story(file)
     assert story.name == "Lose web-c0"
     assert len(story.timeline) == 2
+
+
+def test_without_a_failure_the_page_says_what_each_cluster_has_to_lose() -> None:
+    console = new_console()
+    fill(console)
+    rows = drill(PageContext(console.model, NOW))["exposure"]
+    assert (rows[0]["cluster"].name, rows[0]["workloads"], rows[0]["only"]) == ("web-c0", 2, 0)
+    only = console.model.bindings["shop/Deployment/web"]
+    placed = only.but(spec=only.spec.but(clusters=only.spec.clusters[1:]), status=only.status.but(holds=()))
+    console.model.put_binding(placed, only)
+    rows = drill(PageContext(console.model, NOW))["exposure"]
+    assert (rows[0]["cluster"].name, rows[0]["only"]) == ("web-c1", 1)
+    assert drill(PageContext(console.model, NOW, query={"fail": "cluster:web-c0"}))["exposure"] == []

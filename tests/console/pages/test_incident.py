@@ -12,7 +12,12 @@ from trimtab.console.pages.incident import incident
 DARK_SINCE = NOW - timedelta(minutes=2)
 
 
-def put_move(console: Console, name: str, cause: str, started: timedelta, took: timedelta) -> None:
+TARGET = MoveTarget(name="web-c1", replicas=1)
+
+
+def put_move(
+    console: Console, name: str, cause: str, started: timedelta, took: timedelta, to: tuple[MoveTarget, ...] = (TARGET,)
+) -> None:
     began = DARK_SINCE + started
     move = Move(
         metadata=Meta(name=name, namespace="shop", creation_timestamp=began),
@@ -20,7 +25,7 @@ def put_move(console: Console, name: str, cause: str, started: timedelta, took: 
             object=MovedObject(api_version="apps/v1", kind="Deployment", namespace="shop", name="web"),
             cause=cause,
             from_="web-c2",
-            to=(MoveTarget(name="web-c1", replicas=1),),
+            to=to,
             replicas=1,
         ),
         status=MoveStatus(started=began, finished=began + took, outcome="Done"),
@@ -47,4 +52,13 @@ def test_a_workload_that_leaves_two_clusters_is_counted_once() -> None:
     put_move(console, "one", "Rebalance", timedelta(), timedelta(seconds=5))
     put_move(console, "two", "Rebalance", timedelta(), timedelta(seconds=5))
     entries = incident(PageContext(console.model, NOW, query={"cluster": "web-c2"}))["timeline"]
-    assert "1 workload with 2 replicas leave: rebalance" in [entry["title"] for entry in entries]
+    assert "1 workload with 2 replicas leaves: rebalance" in [entry["title"] for entry in entries]
+
+
+def test_replicas_without_a_replacement_are_told() -> None:
+    console = new_console()
+    fill(console)
+    put_move(console, "one", "ClusterFailover", timedelta(), timedelta(seconds=5))
+    put_move(console, "copy", "ClusterFailover", timedelta(), timedelta(seconds=5), to=())
+    view = incident(PageContext(console.model, NOW, query={"cluster": "web-c2"}))
+    assert (view["replicas"], view["unreplaced"], sum(flow.replicas for flow in view["flows"])) == (2, 1, 1)

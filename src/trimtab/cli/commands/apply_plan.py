@@ -18,7 +18,7 @@ from trimtab.client.client import Client, Resource
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.plan import make_plan
 from trimtab.dryrun.plan_result import FORMAT, Plan, differences, digest_of
-from trimtab.errors import AlreadyExists, InputError
+from trimtab.errors import AlreadyExists, InputError, unreadable
 from trimtab.runtime.declarations import load_kinds
 
 FIELD_MANAGER = "trimtab-apply-plan"
@@ -58,7 +58,7 @@ def read_plan(path: Path) -> Plan:
     try:
         plan = msgspec.json.decode(path.read_bytes(), type=Plan)
     except OSError as fault:
-        raise InputError(f"cannot read {path}: {fault.strerror or fault}") from fault
+        raise unreadable(path, fault) from fault
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as fault:
         raise InputError(f"{path} is not a plan that `trimtab plan --out` has written: {fault}") from fault
     if plan.format != FORMAT:

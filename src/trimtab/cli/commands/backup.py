@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from trimtab.api.wording import plural
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.kube import KubeClient
 from trimtab.client.object_archive import ArchiveHeader, write_archive
@@ -40,10 +41,10 @@ async def back_up(client: KubeClient, file: Path) -> str:
     """Write a backup of either kind; returns what was written."""
     try:
         header = await write_backup(client, file)
-        written = f"{file}: {header.objects} objects at revision {header.revision}"
+        written = f"{file}: {plural(header.objects, 'object')} at revision {header.revision}"
     except NotFound:
         archived = await save_objects(client, file)
-        written = f"{file}: {archived.objects} objects; restore them with trimtab restore --kubeconfig"
+        written = f"{file}: {plural(archived.objects, 'object')}; restore them with trimtab restore --kubeconfig"
     await record_time(client)
     return written
 

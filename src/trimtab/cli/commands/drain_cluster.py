@@ -12,6 +12,7 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Raw
+from trimtab.api.wording import plural, verb
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.clusters import get_cluster
 from trimtab.cli.support.progress_bar import ProgressBar
@@ -77,8 +78,8 @@ async def abort_drain(client: Client, name: str) -> None:
     leaving = sum(drain_state(binding, name).is_moving for binding in left)
     cordon = "stays cordoned, as before the drain" if closed else "uncordoned"
     click.echo(
-        f"cluster/{name} drain aborted, {cordon}; {len(left) - leaving} workloads stay, "
-        f"{leaving} moves in progress are completed"
+        f"cluster/{name} drain aborted, {cordon}; {plural(len(left) - leaving, 'workload')} {verb(len(left) - leaving, 'stays', 'stay')}, "
+        f"{plural(leaving, 'move')} in progress {verb(leaving, 'is', 'are')} completed"
     )
 
 
@@ -167,7 +168,10 @@ async def report_until_empty(client: Client, cluster: str, bar: ProgressBar) -> 
             click.echo("the drain was aborted")
             return 1
         replicas = sum(drain_state(binding, cluster).replicas for binding in left)
-        bar.show(done / len(printed), f"{len(left)} workloads with {replicas} replicas remain")
+        bar.show(
+            done / len(printed),
+            f"{plural(len(left), 'workload')} with {plural(replicas, 'replica')} {verb(len(left), 'remains', 'remain')}",
+        )
         await asyncio.sleep(POLL_SECONDS)
 
 

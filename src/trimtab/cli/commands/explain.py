@@ -11,6 +11,7 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import PROFILES
 from trimtab.api.value import Object
+from trimtab.api.wording import plural
 from trimtab.cli.support.client import kubeconfig_options
 from trimtab.cli.support.explain_hints import change_lines, kept_copy_lines
 from trimtab.cli.support.output import format_structured, output_option
@@ -247,7 +248,7 @@ def report_lines(
 ) -> Iterator[str]:
     workload = binding.spec.resource
     place = f"{workload.namespace}/{workload.name}" if workload.namespace else workload.name
-    counted = f" ({binding.spec.replicas} replicas)" if binding.spec.replicas else ""
+    counted = f" ({plural(binding.spec.replicas, 'replica')})" if binding.spec.replicas else ""
     yield f"{workload.kind} {place}{counted} {placement_text(binding)}."
     yield from remark
     if not explanation.ok:

@@ -2,6 +2,7 @@
 
 import click
 
+from trimtab.api.wording import plural
 from trimtab.cli.commands.crds import custom_kinds
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.kube import KubeClient
@@ -34,7 +35,7 @@ def command(kubeconfig: str, context: str, dry_run: bool) -> None:
             else:
                 done = await migrate(client, definition)
                 lines.append(
-                    f"{done.definition}: {done.objects} objects rewritten, {', '.join(versions)} can be removed"
+                    f"{done.definition}: {plural(done.objects, 'object')} rewritten, {', '.join(versions)} can be removed"
                 )
         return lines
 

@@ -108,7 +108,9 @@ def command(
     Exit codes: 0 nothing changes, 2 something changes, 3 something is refused or stays down, 1 error.
     """
     if not (files or lose_clusters or lose_regions or drains or taints or rebalances):
-        raise click.UsageError("give files (-f), or what happens: --lose-cluster, --drain, --taint or --rebalance")
+        raise click.UsageError(
+            "give files (-f), or what happens: --lose-cluster, --lose-region, --drain, --taint or --rebalance"
+        )
     manifests = manifests_in(files)
     for warning in manifests.warnings:
         click.echo(f"Warning: {warning}", err=True)

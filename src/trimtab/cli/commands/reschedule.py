@@ -18,7 +18,7 @@ from trimtab.decide.pods.node_info import NodeInfo
 from trimtab.decide.rescheduling.plan import ReschedulingPlan
 from trimtab.decide.rescheduling.settings import ReschedulerSettings
 from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
-from trimtab.errors import InputError
+from trimtab.errors import InputError, unreadable
 from trimtab.plugins.objectives.underutilised_nodes import UnderutilisedNodesArgs, utilisation_state
 from trimtab.rescheduling.rescheduler import NAME, NAMESPACE, Rescheduler, ReschedulerConfig, read_config
 from trimtab.tables import format_table
@@ -35,8 +35,10 @@ def read_config_file(file: str) -> ReschedulerConfig | None:
     try:
         text = Path(file).read_text()
         decoded = load_yaml(text, FILE)
-    except (OSError, UnicodeDecodeError, YamlError) as fault:
-        raise InputError(f"cannot read {file}: {fault}") from fault
+    except (OSError, UnicodeDecodeError) as fault:
+        raise unreadable(file, fault) from fault
+    except YamlError as fault:
+        raise InputError(f"{file} is not YAML: {fault}") from fault
     is_policy = isinstance(decoded, dict) and decoded.get("kind") == "DeschedulerPolicy"
     return read_config({"policy.yaml" if is_policy else "rescheduler.yaml": text})
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from trimtab.api.wording import plural
 from trimtab.cli.support.client import with_client
 from trimtab.client.kube import KubeClient
 from trimtab.client.object_archive import RestoreResult, is_archive, read_archive, restore_archive
@@ -47,7 +48,9 @@ def command(
     note = partial(note_restore, data_dir, observe=not no_observe)
     restored = restore_backup(file, data_dir, replace=force, before_replacement=note)
     report = restored.backup
-    click.echo(f"{data_dir}: {report.objects} objects of revision {report.revision}; continues at {restored.revision}")
+    click.echo(
+        f"{data_dir}: {plural(report.objects, 'object')} of revision {report.revision}; continues at {restored.revision}"
+    )
     if restored.kept is not None:
         click.echo(f"The replaced store is in {restored.kept}")
     if not (data_dir / "pki" / "ca.crt").exists():

@@ -16,6 +16,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_clusters import ManagedCluster
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore
 from trimtab.api.value import Object
+from trimtab.api.wording import plural
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.output import format_structured, output_option
 from trimtab.client.client import Client, resource_of
@@ -192,7 +193,7 @@ class ScorePublisher:
                 await write_score(client, score)
             except NotFound:
                 missing.append(score.namespace)  # the namespace of the cluster does not exist yet
-        text = f"{self._resource}: published scores of {len(scores) - len(missing)} clusters"
+        text = f"{self._resource}: published scores of {plural(len(scores) - len(missing), 'cluster')}"
         return f"{text}; missing namespaces: {', '.join(missing)}" if missing else text
 
 

@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.wording import plural
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.server_state import fetch_state, profile_option
 from trimtab.client.client import Client
@@ -37,4 +38,4 @@ def command(file: Path, hash_names: bool, profile: str | None, kubeconfig: str, 
         replace_file(file, msgspec.json.encode(snapshot) + b"\n")
     except OSError as fault:
         raise InputError(f"cannot write {file}: {fault.strerror or fault}") from fault
-    click.echo(f"{file}: {len(state.all(Cluster))} clusters, {len(state.bindings)} workloads")
+    click.echo(f"{file}: {plural(len(state.all(Cluster)), 'cluster')}, {plural(len(state.bindings), 'workload')}")

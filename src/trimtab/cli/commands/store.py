@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from trimtab.api.wording import plural
 from trimtab.errors import StoreError
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _accept_loss(data_dir: Path) -> None:
 
 
 def _print_report(report: "StoreReport") -> None:
-    click.echo(f"{report.path}: format {report.format}, revision {report.revision}, {report.objects} objects")
+    click.echo(f"{report.path}: format {report.format}, revision {report.revision}, {plural(report.objects, 'object')}")
     for problem in report.problems:
         click.echo(f"  {problem}")
     if report.problems:

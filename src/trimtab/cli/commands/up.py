@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from trimtab.api.wording import plural
 from trimtab.cli.support.options.audit import audit_options, take_audit_settings
 from trimtab.cli.support.options.controller_selection import controllers_option, enabled_controllers
 from trimtab.cli.support.options.encryption import encryption_option
@@ -225,7 +226,7 @@ async def load_saved_fleet(fleet: "LocalFleet", saved: "FleetState") -> None:
 
     loaded = await load_saved_state(fleet.fleet, saved)
     fleet.attach_console()
-    click.echo(f"Loaded {loaded.objects} objects of the snapshot of {saved.now:%Y-%m-%d %H:%M:%SZ}.")
+    click.echo(f"Loaded {plural(loaded.objects, 'object')} of the snapshot of {saved.now:%Y-%m-%d %H:%M:%SZ}.")
     for name in loaded.skipped:
         click.echo(f"Warning: {name} is left out: no server knows its kind, or it would configure the server", err=True)
 

@@ -10,6 +10,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionPolicy, Move
 from trimtab.api.kinds.work import Binding
 from trimtab.api.value import Raw
+from trimtab.api.wording import plural, verb
 from trimtab.cli.support.account_rights import Denial, Right
 from trimtab.cli.support.definitions import UPGRADE, describe_outdated
 from trimtab.client.service_account_tokens import read_claims
@@ -308,7 +309,11 @@ def check_clusters(facts: Facts) -> Iterator[Finding]:
     if not facts.clusters:
         yield Finding("warning", "cluster", "no cluster is joined", "run `trimtab join NAME --kubeconfig FILE`")
     elif not unready:
-        yield Finding("ok", "cluster", f"all {len(facts.clusters)} clusters are ready")
+        yield Finding(
+            "ok",
+            "cluster",
+            f"{len(facts.clusters)} of {plural(len(facts.clusters), 'cluster')} {verb(len(facts.clusters), 'is', 'are')} ready",
+        )
 
 
 def _renewal(cluster: Cluster) -> str:
@@ -356,7 +361,7 @@ def check_credentials(facts: Facts) -> Iterator[Finding]:
             if finding.level != "ok":
                 yield finding
     if facts.cluster_tokens and not expiring:
-        yield Finding("ok", "credentials", f"the tokens of {len(facts.cluster_tokens)} clusters are valid")
+        yield Finding("ok", "credentials", f"the tokens of {plural(len(facts.cluster_tokens), 'cluster')} are valid")
 
 
 def check_agents(facts: Facts) -> Iterator[Finding]:
@@ -395,11 +400,15 @@ def check_bindings(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "problem",
             "workload",
-            f"{len(unscheduled)} of {len(facts.bindings)} workloads have no placement: {_some(unscheduled, 3)}",
+            f"{len(unscheduled)} of {len(facts.bindings)} workloads {verb(len(unscheduled), 'has', 'have')} no placement: {_some(unscheduled, 3)}",
             "`trimtab explain KIND/NAME` tells why each cluster was refused",
         )
     elif facts.bindings:
-        yield Finding("ok", "workload", f"all {len(facts.bindings)} workloads have a placement")
+        yield Finding(
+            "ok",
+            "workload",
+            f"{len(facts.bindings)} of {plural(len(facts.bindings), 'workload')} {verb(len(facts.bindings), 'has', 'have')} a placement",
+        )
     yield from _check_applied(facts)
 
 
@@ -418,7 +427,7 @@ def _check_applied(facts: Facts) -> Iterator[Finding]:
     yield Finding(
         "problem",
         "workload",
-        f"{len(refused)} copies are not applied: {_some(named, 3)}",
+        f"{plural(len(refused), 'copy', 'copies')} {verb(len(refused), 'is', 'are')} not applied: {_some(named, 3)}",
         describe_remedy(forbidding[0]) if forbidding else "correct the object, or its policy, as the message says",
     )
 
@@ -434,12 +443,12 @@ def check_moves(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "problem",
             "move",
-            f"{len(stuck)} moves are in progress for more than {minutes} minutes: {_some(stuck, 3)}",
+            f"{plural(len(stuck), 'move')} {verb(len(stuck), 'is', 'are')} in progress for more than {minutes} minutes: {_some(stuck, 3)}",
             "`trimtab explain KIND/NAME` tells what each waits for",
         )
     else:
         going = sum(not move.status.outcome for move in facts.moves)
-        yield Finding("ok", "move", f"{going} moves are in progress, none of them for long")
+        yield Finding("ok", "move", f"{plural(going, 'move')} {verb(going, 'is', 'are')} in progress, none for long")
 
 
 def _time(text: object) -> datetime | None:

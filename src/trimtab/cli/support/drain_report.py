@@ -11,6 +11,7 @@ from trimtab.api.kinds.disruption import DisruptionPolicy, OutageThresholds
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import Profile
 from trimtab.api.value import Object
+from trimtab.api.wording import verb
 from trimtab.cli.support.output import format_structured
 from trimtab.cli.support.server_state import options_of_server
 from trimtab.client.client import Client
@@ -159,7 +160,7 @@ def storm_text(overview: FleetOverview) -> str:
     total = len(overview.clusters)
     unready = sum(not is_ready(cluster) for cluster in overview.clusters)
     storm = overview.storm
-    text = f"{unready} of {total} clusters are not ready"
+    text = f"{unready} of {total} clusters {verb(unready, 'is', 'are')} not ready"
     if is_storm(storm.stop_above, unready, total, storm):
         return f"{text}, more than {storm.stop_above}: evacuation is stopped until clusters recover"
     if is_storm(storm.slow_above, unready, total, storm):

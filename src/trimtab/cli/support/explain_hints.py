@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from trimtab.api.kinds.work import Binding
+from trimtab.api.wording import plural
 from trimtab.decide.explanation import ClusterExplanation, Explanation
 
 HINTS = {
@@ -53,7 +54,7 @@ def kept_copy_lines(binding: Binding) -> Iterator[str]:
     namespace = f" -n {resource.namespace}" if resource.namespace not in ("", "default") else ""
     for task in binding.spec.graceful_eviction_tasks:
         if task.suppress_deletion:
-            count = f"{task.replicas} replicas" if task.replicas else "the object"
+            count = plural(task.replicas, "replica") if task.replicas else "the object"
             name = f"{resource.kind.lower()}/{resource.name}"
             yield (
                 f"An old copy is kept in {task.from_cluster} (purge mode Never). To delete it there, {count}: "

@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from trimtab.api.wording import plural
 from trimtab.console.facts import STUCK, WAITING, BudgetFacts, WorkloadFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.permissions import sees
 from trimtab.console.pulse import PULSE_TOPICS, pulse_of, thresholds_of
-from trimtab.console.text import plural
+from trimtab.console.text import budget_reason
 
 
 def shown_budgets(context: PageContext) -> list[BudgetFacts]:
@@ -32,12 +33,13 @@ def rows_of(context: PageContext) -> list[dict[str, Any]]:
     waiting = [one for one in waiting if sees(context.visibility.workloads, one.namespace)]
     rows = []
     for budget in shown_budgets(context):
-        those = waiting_for(budget, waiting)
+        those, why = waiting_for(budget, waiting), budget_reason(budget.name, budget.why, context.now)
         rows.append(
             {
                 "id": f"b-{budget.key}",
-                "version": (budget.version_of_model, tuple(one.key for one in those)),
+                "version": (budget.version_of_model, tuple(one.key for one in those), why),
                 "budget": budget,
+                "why": why,
                 "waiting": those[:6],
                 "more_waiting": max(0, len(those) - 6),
             }

@@ -6,6 +6,7 @@ from typing import Any
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.wording import plural
 from trimtab.client.client import Client, resource_of
 from trimtab.console.actions import FIELD_MANAGER, ActionError, Form, action, check_typed_name
 from trimtab.console.facts import CORDON_TAINT, DARK, DRAINING, JOINING, ClusterFacts, WorkloadFacts
@@ -14,7 +15,7 @@ from trimtab.console.pages.fleet import eviction_due, flows_of, last_known_repli
 from trimtab.console.pages.moves import move_rows
 from trimtab.console.permissions import sees
 from trimtab.console.pulse import PULSE_TOPICS, pulse_of
-from trimtab.console.text import ago, cluster_path, day_time, parse_time, plural
+from trimtab.console.text import ago, cluster_path, day_time, parse_time
 from trimtab.controllers.movement.taint_eviction import no_execute_taints
 from trimtab.controllers.well_known import DRAIN, REQUESTER
 from trimtab.errors import NotFound

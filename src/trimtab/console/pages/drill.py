@@ -1,11 +1,13 @@
 """Drill: what happens when clusters or regions fail now; nothing is written. Simulated members can then really fail."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from trimtab.api.wording import plural
 from trimtab.client.client import Client
 from trimtab.console.actions import ActionError, Form, action, check_typed_name, value_of
-from trimtab.console.facts import DIVISIONS
+from trimtab.console.facts import DIVISIONS, ClusterFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.pages.cluster import check_may_patch
 from trimtab.console.pages.rebalance import (
@@ -17,8 +19,9 @@ from trimtab.console.pages.rebalance import (
     visible_budgets,
     visible_lines,
 )
+from trimtab.console.permissions import sees
 from trimtab.console.pulse import PULSE_TOPICS, storm_state, thresholds_of
-from trimtab.console.text import median, natural_order, path_to, plural, query_of, span
+from trimtab.console.text import median, natural_order, path_to, query_of, span
 from trimtab.console.why import filters_that_would_help
 from trimtab.decide.request import DUPLICATED
 from trimtab.dryrun.change import Change
@@ -75,7 +78,7 @@ def path_with_toggled_failure(words: list[str], word: str) -> str:
     "drill",
     "drill.html",
     "drill",
-    live={"pulse": PULSE_TOPICS},
+    live={"pulse": PULSE_TOPICS, "exposure": ("clusters", "workloads")},
     actions=actions_of,
     prepare=prepare_drill,
     is_slow=has_failures,
@@ -99,10 +102,32 @@ def drill(context: PageContext) -> View:
             (one.name, f"cluster:{one.name}" in words, path_with_toggled_failure(words, f"cluster:{one.name}"))
             for one in clusters[:MAX_NAMES]
         ],
+        "exposure": exposure(clusters, context) if not words else [],
         "more_clusters": max(0, len(clusters) - MAX_NAMES),
         "is_pending": context.is_pending,
         "result": result_of(plan, context) if plan is not None else None,
     }
+
+
+def exposure(clusters: Iterable[ClusterFacts], context: PageContext) -> list[dict[str, Any]]:
+    """What each cluster has to lose: its workloads and replicas, and the workloads that run nowhere else."""
+    only: Counter[str] = Counter()
+    for one in context.model.workloads.values():
+        if len(one.cells) == 1 and sees(context.visibility.workloads, one.namespace):
+            only[next(iter(one.cells))] += 1
+    rows: list[dict[str, Any]] = []
+    for cluster in clusters:
+        sums = context.model.cluster_sums(cluster.name, context.visibility.workloads)
+        rows.append(
+            {
+                "cluster": cluster,
+                "workloads": sums["workloads"],
+                "replicas": sums["ready"] + sums["held"] + sums["blocked"],
+                "only": only[cluster.name],
+                "path": path_to("drill") + query_of([("fail", f"cluster:{cluster.name}")]),
+            }
+        )
+    return sorted(rows, key=lambda row: (-row["only"], -row["replicas"], row["cluster"].name))[:MAX_NAMES]
 
 
 def drill_row(one: PlannedWorkload, plan: Plan, names: list[str], context: PageContext) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
+from trimtab.api.wording import plural
 from trimtab.console.facts import (
     DARK,
     DRAINING,
@@ -13,13 +14,15 @@ from trimtab.console.facts import (
     BudgetFacts,
     ClusterFacts,
     Facts,
+    MoveFacts,
     WorkloadFacts,
 )
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.permissions import sees
 from trimtab.console.pictures.fleet_map import MapCluster, MapFlow, MapRegion
 from trimtab.console.pulse import PULSE_TOPICS
-from trimtab.console.text import cluster_path, natural_order, path_to, plural, query_of, workload_path
+from trimtab.console.text import cluster_path, natural_order, path_to, query_of, reason_text, workload_path
+from trimtab.console.why import affinity_text
 
 MAX_NEEDS = 8
 MAX_ROWS = 400
@@ -78,6 +81,16 @@ def flows_of(context: PageContext) -> list[MapFlow]:
     ]
 
 
+def flows_between(moves: Iterable[MoveFacts]) -> list[MapFlow]:
+    """The replicas that these moves bring from one cluster to another."""
+    sums: dict[tuple[str, str, str], int] = {}
+    for move in moves:
+        for target, count in move.targets:
+            flow = (move.source, target, move.cause)
+            sums[flow] = sums.get(flow, 0) + count
+    return [MapFlow(source=a, target=b, cause=cause, replicas=count) for (a, b, cause), count in sorted(sums.items())]
+
+
 def map_clusters(context: PageContext, flows: Iterable[MapFlow]) -> list[MapCluster]:
     arriving: Counter[str] = Counter()
     leaving: Counter[str] = Counter()
@@ -95,9 +108,14 @@ def group_by_place(clusters: Iterable[MapCluster], by: str) -> list[MapRegion]:
     return [MapRegion(name=name, clusters=tuple(groups[name])) for name in names]
 
 
-def workload_need(workload: WorkloadFacts) -> Need:
+def workload_need(workload: WorkloadFacts, context: PageContext) -> Need:
     path = workload_path(workload.key)
-    text = f"runs nowhere: {workload.why}" if workload.state == NOWHERE else f"cannot move: {workload.why}"
+    why = reason_text(workload.why, context.now)
+    text = (
+        f"runs nowhere: {wanted_clusters(workload, context) or why}"
+        if workload.state == NOWHERE
+        else f"is stuck: {why}"
+    )
     return Need(
         state=workload.state,
         subject=workload.title,
@@ -107,6 +125,16 @@ def workload_need(workload: WorkloadFacts) -> Need:
         link_path=f"{path}#why",
         since=workload.since,
     )
+
+
+def wanted_clusters(workload: WorkloadFacts, context: PageContext) -> str:
+    """What the policy asks of clusters, if that alone is why none fits."""
+    binding = context.model.bindings.get(workload.key)
+    record = binding.status.decision if binding is not None else None
+    if binding is None or record is None or {one.filter for one in record.rejected} != {"ClusterAffinity"}:
+        return ""
+    asked = affinity_text(binding)
+    return f"no cluster of {record.total_clusters} has {asked}, as its policy asks." if asked else ""
 
 
 def budget_in(why: str, namespace: str, context: PageContext) -> BudgetFacts | None:
@@ -141,7 +169,8 @@ def waiting_needs(waiting: list[WorkloadFacts], context: PageContext) -> Iterato
             state=WAITING,
             subject=first.title if single else plural(len(members), "workload"),
             path=path,
-            text=f"{'waits' if single else 'wait'}: {why}",
+            text=f"{'waits' if single else 'wait'}: {reason_text(why, context.now)}"
+            + (";" if budget is not None and not budget.open and budget.next_allowed_at else ""),
             link="budget" if budget is not None else "details",
             link_path=f"{path_to('budgets')}#b-{budget.key}" if budget is not None else path,
             until=budget.next_allowed_at if budget is not None and not budget.open else None,
@@ -175,7 +204,7 @@ def needs_of(context: PageContext) -> tuple[list[Need], int]:
         return [workload for workload in found if sees(visibility.workloads, workload.namespace)]
 
     broken = visible(NOWHERE) + visible(STUCK)
-    needs = [workload_need(workload) for workload in broken[:MAX_NEEDS]]
+    needs = [workload_need(workload, context) for workload in broken[:MAX_NEEDS]]
     dark = [cluster for cluster in model.clusters.values() if cluster.state == DARK] if visibility.clusters else []
     needs += [dark_need(cluster, context) for cluster in sorted(dark, key=lambda one: one.name)[:MAX_NEEDS]]
     if visibility.rebalances:
@@ -221,8 +250,12 @@ def sentence(context: PageContext, needs: list[Need]) -> str:
     if moving.moves:
         parts.append(f"{plural(moving.moves, 'move')} with {plural(moving.moving_replicas, 'replica')} in progress.")
     if not parts and not needs:
-        placed = f"all {sums.desired} replicas are up, nothing moves" if sums.desired else "nothing is placed yet"
-        return f"All {len(model.clusters)} clusters are ready, {placed}."
+        placed = (
+            f"{'the replica is' if sums.desired == 1 else f'all {sums.desired} replicas are'} up, nothing moves"
+            if sums.desired
+            else "nothing is placed yet"
+        )
+        return f"{'The cluster is' if len(model.clusters) == 1 else f'All {len(model.clusters)} clusters are'} ready, {placed}."
     return " ".join(parts) or "Something needs somebody."
 
 

@@ -1,14 +1,15 @@
 """Incident: what happened to a cluster, or in a period, as a report that can be printed."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from trimtab.console.facts import DARK, MoveFacts
+from trimtab.api.wording import plural
+from trimtab.console.facts import DARK, ClusterFacts, MoveFacts
 from trimtab.console.page import PageContext, View, page
+from trimtab.console.pages.fleet import flows_between
 from trimtab.console.permissions import sees
-from trimtab.console.pictures.fleet_map import MapFlow
 from trimtab.console.pulse import PULSE_TOPICS
-from trimtab.console.text import cause_text, clock_time, one_decimal, parse_time, plural
+from trimtab.console.text import cause_text, clock_time, one_decimal, parse_time, reason_text
 
 DEFAULT_PERIOD = timedelta(hours=1)
 MAX_MOVES = 300
@@ -41,6 +42,11 @@ def moves_of(context: PageContext, name: str) -> list[MoveFacts]:
     return list(reversed(found[:MAX_MOVES]))
 
 
+def is_part_of(at: datetime, cluster: ClusterFacts) -> bool:
+    """Whether something at this time may belong to the incident: a cluster that fails has normal events of before."""
+    return cluster.is_ready or cluster.since is None or at >= cluster.since
+
+
 def timeline_of(context: PageContext, name: str, moves: list[MoveFacts]) -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = []
     cluster = context.model.clusters.get(name) if context.visibility.clusters else None
@@ -53,7 +59,7 @@ def timeline_of(context: PageContext, name: str, moves: list[MoveFacts]) -> list
                 "text": event.message,
             }
             for event in context.model.events.get(("Cluster", "", name), {}).values()
-            if event.reason != TAINT_EVENT
+            if event.reason != TAINT_EVENT and (event.warning or is_part_of(event.at, cluster))
         ]
         if cluster.since is not None:
             title = f"{name} does not answer" if not cluster.is_ready else f"{name} is ready"
@@ -80,7 +86,7 @@ def timeline_of(context: PageContext, name: str, moves: list[MoveFacts]) -> list
             {
                 "at": at,
                 "state": "move",
-                "title": f"{plural(len(titles), 'workload')} with {plural(replicas, 'replica')} leave: {cause_text(cause)}",
+                "title": f"{plural(len(titles), 'workload')} with {plural(replicas, 'replica')} {'leaves' if len(titles) == 1 else 'leave'}: {cause_text(cause)}",
                 "text": ", ".join(titles[:6]),
             }
         )
@@ -99,15 +105,6 @@ def timeline_of(context: PageContext, name: str, moves: list[MoveFacts]) -> list
     return sorted((entry for entry in entries if entry["at"] and entry["at"] >= since), key=lambda entry: entry["at"])
 
 
-def flows_of(moves: list[MoveFacts]) -> list[MapFlow]:
-    sums: dict[tuple[str, str, str], int] = {}
-    for move in moves:
-        for target, count in move.targets:
-            flow = (move.source, target, move.cause)
-            sums[flow] = sums.get(flow, 0) + count
-    return [MapFlow(source=a, target=b, cause=cause, replicas=count) for (a, b, cause), count in sorted(sums.items())]
-
-
 def open_points(context: PageContext, name: str, moves: list[MoveFacts]) -> list[str]:
     points = []
     cluster = context.model.clusters.get(name) if name else None
@@ -123,7 +120,7 @@ def open_points(context: PageContext, name: str, moves: list[MoveFacts]) -> list
     for move in moves:
         workload = context.model.workloads.get(move.key)
         if workload is not None and workload.why and sees(context.visibility.workloads, workload.namespace):
-            points.append(f"{workload.title}: {workload.why}")
+            points.append(f"{workload.title}: {reason_text(workload.why, context.now)}")
     return list(dict.fromkeys(points))
 
 
@@ -198,7 +195,8 @@ def incident(context: PageContext) -> View:
         "failures": len(failed_over),
         "going": len(moves) - done,
         "timeline": timeline_of(context, name, moves),
-        "flows": flows_of(moves),
+        "flows": flows_between(moves),
+        "unreplaced": sum(move.replicas - sum(count for _, count in move.targets) for move in moves),
         "moves": moves,
         "open": open_points(context, name, moves),
     }

@@ -1,16 +1,18 @@
 """Moves: what moves now, from where to where and why; what waits; and the log on one time axis."""
 
 from collections.abc import Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
+from trimtab.api.wording import plural
 from trimtab.console.facts import STUCK, WAITING, MoveFacts, WorkloadFacts, is_recent
 from trimtab.console.page import PageContext, View, page
-from trimtab.console.pages.fleet import flows_of
+from trimtab.console.pages.fleet import flows_between, flows_of
 from trimtab.console.permissions import sees
+from trimtab.console.pictures.fleet_map import MapFlow
 from trimtab.console.pictures.flow import time_range
 from trimtab.console.pulse import PULSE_TOPICS
-from trimtab.console.text import HOUR, cause_text, median, one_decimal, parse_time, plural
+from trimtab.console.text import HOUR, cause_text, median, one_decimal, parse_time, reason_text
 
 MAX_ROWS = 80
 """A row has 25 elements, and a page should not have more than 3,000."""
@@ -103,10 +105,27 @@ def waiting_of(context: PageContext) -> list[WorkloadFacts]:
     return [one for one in found if sees(context.visibility.workloads, one.namespace)]
 
 
-def sentence(context: PageContext, waiting: int) -> str:
+def hour_flows(context: PageContext) -> list[MapFlow]:
+    """The replicas that moved between clusters in the last hour."""
+    latest = islice(context.model.latest_moves(context.visibility.moves), 2000)
+    return flows_between(list(takewhile(lambda move: is_recent(move, context.now, HOUR), latest)))
+
+
+def waiting_text(waiting: Sequence[WorkloadFacts]) -> str:
+    stuck = sum(one.state == STUCK for one in waiting)
+    parts = []
+    if len(waiting) > stuck:
+        count = len(waiting) - stuck
+        parts.append(f"{plural(count, 'workload')} {'waits' if count == 1 else 'wait'}")
+    if stuck:
+        parts.append(f"{plural(stuck, 'workload') if not parts else stuck} {'is' if stuck == 1 else 'are'} stuck")
+    return f" {', '.join(parts)}." if parts else ""
+
+
+def sentence(context: PageContext, waiting: Sequence[WorkloadFacts]) -> str:
     going = [context.model.moves[name] for name in context.model.going]
     going = [move for move in going if sees(context.visibility.moves, move.namespace)]
-    wait = f" {plural(waiting, 'workload')} {'waits' if waiting == 1 else 'wait'}." if waiting else ""
+    wait = waiting_text(waiting)
     if not going:
         return f"Nothing moves now.{wait}"
     causes = sorted({move.cause for move in going})
@@ -137,7 +156,7 @@ def moves(context: PageContext) -> View:
         total = len(found)
     else:
         found, total = list(islice(latest, MAX_ROWS)), sum(outcomes.values())
-    waiting = waiting_of(context)
+    waiting, flows = waiting_of(context), flows_of(context)
     clusters = (
         sorted(context.model.clusters.values(), key=lambda one: (one.region, one.name))
         if context.visibility.clusters
@@ -145,12 +164,13 @@ def moves(context: PageContext) -> View:
     )
     rows = move_rows(found[:MAX_ROWS], context)
     return {
-        "sentence": sentence(context, len(waiting)),
-        "flows": flows_of(context),
+        "sentence": sentence(context, waiting),
+        "flows": flows,
+        "hour_flows": hour_flows(context) if not flows else [],
         "order": [one.name for one in clusters],
         "lost": [one.name for one in clusters if not one.is_ready],
         "causes": by_cause(context),
-        "waiting": waiting[:MAX_WAITING],
+        "waiting": [(one, reason_text(one.why, context.now)) for one in waiting[:MAX_WAITING]],
         "waiting_count": len(waiting),
         "rows": rows,
         "axis": rows[0]["_axis"][:2] if rows else None,

@@ -7,6 +7,7 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.rebalancer import WorkloadRebalancer
 from trimtab.api.selectors import InvalidSelector, parse_selector
 from trimtab.api.value import Raw
+from trimtab.api.wording import plural
 from trimtab.client.client import Client, resource_of
 from trimtab.console.actions import FIELD_MANAGER, ActionError, Form, PlanChanged, action, value_of
 from trimtab.console.facts import CLUSTER_WIDE, RebalanceFacts
@@ -15,7 +16,7 @@ from trimtab.console.permissions import sees
 from trimtab.console.pictures.charts import LoadChange
 from trimtab.console.pictures.fleet_map import MapFlow
 from trimtab.console.pulse import PULSE_TOPICS
-from trimtab.console.text import path_to, plural, query_of
+from trimtab.console.text import path_to, query_of
 from trimtab.controllers.well_known import REQUESTER
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.plan_result import (

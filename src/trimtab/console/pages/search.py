@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator
 from itertools import islice
 
+from trimtab.api.wording import plural
 from trimtab.console.facts import Facts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.pages.workloads import matches_words
 from trimtab.console.permissions import sees
 from trimtab.console.pulse import PULSE_TOPICS
-from trimtab.console.text import cause_text, cluster_path, path_to, plural, query_of, workload_path
+from trimtab.console.text import cause_text, cluster_path, path_to, query_of, workload_path
 
 MAX_RESULTS = 100
 MAX_MOVES = 2000

@@ -8,6 +8,7 @@ from typing import Any, cast
 from trimtab.api.kind import kind_of, to_wire
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Raw
+from trimtab.api.wording import plural
 from trimtab.client.approvals import approve_move
 from trimtab.client.client import Client, resource_of
 from trimtab.console.actions import FIELD_MANAGER, ActionError, Form, action, value_of
@@ -19,8 +20,8 @@ from trimtab.console.permissions import sees
 from trimtab.console.pictures.delivery import APPLIED, FAILED, PENDING, Delivery, Step
 from trimtab.console.pictures.history import moves_at, stages_of, title_of
 from trimtab.console.pulse import PULSE_TOPICS
-from trimtab.console.text import cause_text, day_time, iso, path_to, plural, workload_path
-from trimtab.console.why import WhyMatrix, explanation_of, help_for, why_matrix
+from trimtab.console.text import cause_text, day_time, iso, path_to, workload_path
+from trimtab.console.why import WhyMatrix, affinity_text, explanation_of, help_for, why_matrix
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement import state
 from trimtab.controllers.movement.approval import text_of
@@ -88,8 +89,10 @@ def timeline_of(context: PageContext, workload: WorkloadFacts, binding: Binding)
                 {
                     "at": move.finished,
                     "state": "done",
-                    "title": f"Move ends: {move.outcome.lower()}",
-                    "text": move.message,
+                    "title": f"Move ends: {cause_text(move.cause)} {move.outcome.lower()}",
+                    "text": f"from {move.source} to {where}: {move.message}"
+                    if move.message
+                    else f"from {move.source} to {where}",
                 }
             )
     return sorted(entries, key=lambda entry: entry["at"], reverse=True)[:40]
@@ -245,6 +248,9 @@ def rules_of(binding: Binding) -> list[tuple[str, str]]:
         ("Spread", f"{one.min_groups} to {one.max_groups} by {one.spread_by_field or one.spread_by_label}")
         for one in placement.spread_constraints
     ]
+    asked = affinity_text(binding)
+    if asked:
+        rules.append(("Clusters", asked))
     if placement.cluster_affinities:
         rules.append(("Groups", ", ".join(term.affinity_name for term in placement.cluster_affinities)))
     previous = binding.status.previous_placement

@@ -6,6 +6,7 @@ Up to 24 clusters are cards, up to 150 are tiles, more are cells; lines of a lar
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from trimtab.api.wording import plural, verb
 from trimtab.console.facts import CORDONED, DARK, DRAINING, JOINING, ClusterFacts, Facts
 from trimtab.console.pictures.svg import Runs, dot_count, dots, num
 from trimtab.console.text import MINUS, cause_class, cause_text, cluster_path, esc, iso, one_decimal, shortened
@@ -177,7 +178,7 @@ def draw_flows(flows: Sequence[MapFlow], boxes: Mapping[str, Box], layout: Layou
         path = line_path(line, start, (end[0] + sign * 7, end[1]), boxes, layout, lanes)
         flow, width = line.flow, min(1.4 + 0.8 * line.flow.replicas, 6.0)
         kind, both = cause_class(flow.cause), f"{esc(flow.source)} {esc(flow.target)}"
-        title = f"{flow.source} to {flow.target}: {flow.replicas} replicas, {cause_text(flow.cause)}"
+        title = f"{flow.source} to {flow.target}: {plural(flow.replicas, 'replica')}, {cause_text(flow.cause)}"
         tip = f"M{num(end[0] + sign)} {num(end[1])}l{sign * 8} {num(-(3 + width / 2))}v{num(6 + width)}z"
         out.append(
             f'<path class="flow {kind}" data-c="{both}" stroke-width="{num(width)}" d="{path}"><title>{esc(title)}</title>'
@@ -247,7 +248,7 @@ def card(cluster: MapCluster, box: Box, layout: Layout) -> str:
         if part
     )
     load = f"{'last seen ' if facts.state == DARK else ''}{one_decimal(facts.cpu_used)} / {one_decimal(facts.cpu)} cpu"
-    label = f"{facts.name}: {note}, {load}, {cluster.arriving} replicas arrive, {cluster.leaving} leave"
+    label = f"{facts.name}: {note}, {load}, {plural(cluster.arriving, 'replica')} {verb(cluster.arriving, 'arrives', 'arrive')}, {cluster.leaving} {verb(cluster.leaving, 'leaves', 'leave')}"
     since = f"<title>{esc(facts.message)} since {iso(facts.since)}</title>" if facts.state == DARK else ""
     return (
         f'<a class="card {STATE_CLASS.get(facts.state, "ok")}" href="{esc(cluster_path(facts.name))}" data-cl="{esc(facts.name)}" '
@@ -294,7 +295,7 @@ def tile(cluster: MapCluster, x: float, y: float) -> str:
     moving = f"+{cluster.arriving}" if cluster.arriving else f"{MINUS}{cluster.leaving}" if cluster.leaving else ""
     return (
         f'<a class="card {STATE_CLASS.get(facts.state, "ok")}" href="{esc(cluster_path(facts.name))}" data-cl="{esc(facts.name)}" '
-        f'aria-label="{esc(f"{facts.name}: {note}, {total} replicas")}"><g transform="translate({num(x)} {num(y)})">'
+        f'aria-label="{esc(f"{facts.name}: {note}, ")}{plural(total, "replica")}"><g transform="translate({num(x)} {num(y)})">'
         f'<rect class="bg" width="{num(TILE_WIDTH)}" height="{num(TILE_HEIGHT)}" rx="6"/>'
         f'<text x="8" y="16" class="t-s m b">{esc(shortened(facts.name, 14))}</text>'
         f'<text x="{num(TILE_WIDTH - 8)}" y="35" class="t-xs mu e">{total}</text>'

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+from trimtab.api.wording import plural
 from trimtab.console.facts import MoveFacts
 from trimtab.console.pictures.fleet_map import MapFlow
 from trimtab.console.pictures.svg import num, picture, ribbon
@@ -62,7 +63,7 @@ def draw_flows(
         path = ribbon(x1 + 8, source.y + source.used, x2 - 8, target.y + target.used, thickness)
         source.used += thickness
         target.used += thickness
-        title = f"{flow.source} to {flow.target}: {flow.replicas} replicas, {cause_text(flow.cause)}"
+        title = f"{flow.source} to {flow.target}: {plural(flow.replicas, 'replica')}, {cause_text(flow.cause)}"
         out.append(
             f'<path class="rb {cause_class(flow.cause)}" data-c="{esc(flow.source)} {esc(flow.target)}" d="{path}">'
             f"<title>{esc(title)}</title></path>"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from trimtab.api.wording import plural, verb
 from trimtab.console.facts import Facts, MoveFacts
 from trimtab.console.pictures.svg import Runs, dots, num, picture, ribbon
 from trimtab.console.text import cause_class, cause_text, clock_time, esc, shortened
@@ -234,7 +235,11 @@ def stage_links(
         start.used_out += thickness
         end.used_in += thickness
         style = cause if cause in (KEEP, PENDING) else cause_class(cause)
-        title = f"{source} to {target}: {count} replicas" if source != target else f"{source}: {count} replicas stay"
+        title = (
+            f"{source} to {target}: {plural(count, 'replica')}"
+            if source != target
+            else f"{source}: {plural(count, 'replica')} {verb(count, 'stays', 'stay')}"
+        )
         out.append(f'<path class="rb {style}" d="{path}"><title>{esc(title)}</title></path>')
     return out
 

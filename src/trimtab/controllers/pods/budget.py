@@ -18,6 +18,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Key
+from trimtab.api.wording import plural
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import (
     find_condition,
@@ -183,7 +184,7 @@ def with_rate_exceeded(budget: DisruptionBudget, view: View) -> tuple[Condition,
 
 def rate_text(status: DisruptionBudgetStatus) -> str:
     rate = status.rate
-    return f"{rate.in_window} disruptions in a period that allows {rate.limit}" if rate is not None else ""
+    return f"{plural(rate.in_window, 'disruption')} in a period that allows {rate.limit}" if rate is not None else ""
 
 
 def user_budgets_beside(budget: DisruptionBudget, view: View) -> list[PodBudget]:

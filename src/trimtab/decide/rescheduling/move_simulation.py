@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import NamedTuple
 
+from trimtab.api.wording import plural, verb
 from trimtab.decide.pods.budgets import component_quota
 from trimtab.decide.pods.budgets.eviction import BudgetSnapshot
 from trimtab.decide.pods.node_info import PodInfo
@@ -201,7 +202,7 @@ class MoveSimulation:
         pod, source = candidate.pod, candidate.pod.pod.spec.node_name
         owner = snapshot.owner(pod.pod)
         if len(self.moves) >= self._settings.max_moves:
-            return f"this round has reached its limit of {self._settings.max_moves} moves"
+            return f"this round has reached its limit of {plural(self._settings.max_moves, 'move')}"
         if candidate.free:
             self.moves.append(PlannedMove(pod, source, "", one.objective, candidate.gain, candidate.reason, free=True))
             return None
@@ -287,7 +288,7 @@ class MoveSimulation:
         most = self._settings.max_in_flight(owner.replicas)
         going = self._leaving_by_owner.get(owner.uid, 0) + snapshot.history.moves_in_flight(owner.uid)
         if going >= most:
-            return f"{going} of {owner.name} are being moved"
+            return f"{going} of {owner.name} {verb(going, 'is', 'are')} being moved"
         if snapshot.budgets_of(pod.pod):
             return None
         disruptions, leaving = snapshot.recent_disruptions(pod.pod), self._leaving_by_owner.get(owner.uid, 0)
@@ -331,7 +332,7 @@ def _budget_shortage(
         needs = f"needs {budget.desired_healthy} healthy pods and has {budget.current_healthy}"
         return f"the budget {budget.name} {needs}{detail}"
     if left < head_room:
-        return f"the budget {budget.name} would have {left} disruptions left, {head_room} must be"
+        return f"the budget {budget.name} would have {plural(left, 'disruption')} left, {head_room} must be"
     if budget.rate is not None:
         now = simulation.snapshot.now
         rest = budget.rate.remaining(now) - charged - 1

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Value
+from trimtab.api.wording import plural
 from trimtab.decide.pods.fit.requests import ASSUMED_REQUESTS
 from trimtab.decide.pods.metrics.measurements import UsageMetrics
 from trimtab.decide.pods.node_info import PodInfo, build_pod_info
@@ -53,7 +54,7 @@ def _failing_candidates(args: PoorServiceArgs, snapshot: ReschedulingSnapshot, p
         and kills >= args.kills
         and not any(snapshot.memory_kills(owner, other, hour) for other in others)
     ):
-        reason = f"it ran out of memory {kills} times on {node}, its siblings elsewhere never"
+        reason = f"it ran out of memory {plural(kills, 'time')} on {node}, its siblings elsewhere never"
         yield MoveCandidate(pod, FULL_GAIN, reason, urgent=True)
         return
     lately = timedelta(seconds=args.restarts_within)
@@ -61,7 +62,7 @@ def _failing_candidates(args: PoorServiceArgs, snapshot: ReschedulingSnapshot, p
     usual = sum(snapshot.restarts_within(one, lately) for one in elsewhere) / len(elsewhere)
     if restarts >= args.restarts and restarts >= args.ratio * max(usual, 1.0):
         minutes = args.restarts_within // 60
-        reason = f"it was restarted {restarts} times in {minutes} minutes on {node}, its siblings elsewhere {usual:.1f} times"
+        reason = f"it was restarted {plural(restarts, 'time')} in {plural(minutes, 'minute')} on {node}, its siblings elsewhere {usual:.1f} times"
         yield MoveCandidate(pod, FULL_GAIN, reason, urgent=True)
 
 
@@ -78,7 +79,7 @@ def _rejected_candidates(args: PoorServiceArgs, snapshot: ReschedulingSnapshot) 
     for (owner, node), pods in sorted(found.items()):
         times = len(pods) + _removed_before(args, snapshot, owner, node)
         if times >= args.rejections:
-            reason = f"the kubelet of {node} rejected {times} pods of its owner ({pods[0].status.reason})"
+            reason = f"the kubelet of {node} rejected {plural(times, 'pod')} of its owner ({pods[0].status.reason})"
             yield from (MoveCandidate(build_pod_info(pod), FULL_GAIN, reason, urgent=True, free=True) for pod in pods)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from trimtab.client.webhook import WebhookTarget, check_url
-from trimtab.errors import InputError
+from trimtab.errors import InputError, unreadable
 
 
 def notification_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,7 +33,7 @@ def webhook_target(url: str, secret_file: Path | None) -> WebhookTarget | None:
     try:
         secret = secret_file.read_bytes().strip() if secret_file is not None else b""
     except OSError as fault:
-        raise InputError(f"cannot read {secret_file}: {fault.strerror or fault}") from fault
+        raise unreadable(secret_file, fault) from fault
     if secret_file is not None and not secret:
         raise InputError(f"{secret_file} is empty")
     return WebhookTarget(check_url(url), secret)

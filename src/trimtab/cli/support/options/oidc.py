@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trimtab.errors import InputError
+from trimtab.errors import InputError, unreadable
 
 if TYPE_CHECKING:
     from trimtab.server.auth.oidc_issuer import OidcIssuer
@@ -116,7 +116,7 @@ def read_file(path: Path | None) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as fault:
-        raise InputError(f"cannot read {path}: {fault.strerror or fault}") from fault
+        raise unreadable(path, fault) from fault
     if not content.strip():
         raise InputError(f"{path} is empty")
     return content

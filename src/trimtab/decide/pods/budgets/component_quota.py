@@ -14,6 +14,7 @@ from trimtab.api.kinds.disruption import (
     InFlightDisruption,
     RecentDisruption,
 )
+from trimtab.api.wording import plural, verb
 from trimtab.decide.gate import disruptions_within
 from trimtab.decide.pods.budgets import budget
 from trimtab.decide.pods.budgets.pod_budgets import DisruptionCause
@@ -61,7 +62,9 @@ def _refusals(
     subject = f"The quota of the component {quota.component}"
     ongoing = sum(is_ongoing(entry.object) for entry in use.in_flight)
     if quota.max_in_flight is not None and ongoing >= quota.max_in_flight:
-        yield QuotaRefusal(f"{subject} allows {quota.max_in_flight} disruptions at once, and {ongoing} are in progress")
+        yield QuotaRefusal(
+            f"{subject} allows {plural(quota.max_in_flight, 'disruption')} at once, and {ongoing} {verb(ongoing, 'is', 'are')} in progress"
+        )
     if quota.rate is not None:
         period = parse_duration(quota.rate.period)
         times = tuple(entry.at for entry in use.recent if entry.at is not None)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import Profile
+from trimtab.api.wording import plural, verb
 from trimtab.decide.fleet import Array
 from trimtab.decide.framework import Mask, Reason
 from trimtab.decide.pods.affinity.affinity_terms import HashableSelector
@@ -206,7 +207,8 @@ def ineligible_reason(
     leaving = [one for one in nominated_node.pods if one.priority < priority_bound and is_preempted(one.pod)]
     if leaving:
         return Reason(
-            "VictimsTerminating", f"{len(leaving)} pods are still terminating on {nominated_node.name} for it"
+            "VictimsTerminating",
+            f"{plural(len(leaving), 'pod')} {verb(len(leaving), 'is', 'are')} still terminating on {nominated_node.name} for it",
         )
     return None
 
