@@ -72,6 +72,14 @@ def test_nothing_is_reported_where_one_process_serves_all_members_or_an_agent_se
     assert effects(subject=cluster("m1", sync_mode="Pull")) == []
 
 
+def test_condition_is_removed_when_one_process_serves_all_members_again() -> None:
+    unowned = next(one for one in effects() if isinstance(one, Cluster))
+    (cleared,) = effects(subject=unowned, settings={})
+    assert isinstance(cleared, Cluster)
+    assert find_condition(cleared.status.conditions, OWNED) is None
+    assert len(cleared.status.conditions) == len(unowned.status.conditions) - 1
+
+
 def test_change_of_the_holder_wakes_the_cluster() -> None:
     view = FakeView([], settings=SHARED)
     assert [key.name for key in cluster_of_lease(lease("p1"), lease("p2"), view)] == ["m1"]

@@ -247,6 +247,8 @@ def check_webhooks(facts: Facts) -> Iterator[Finding]:
             yield _expiry_finding(
                 "webhook", f"the certificate of the webhook {webhook.name}", webhook.expiry, facts.now, remedy
             )
+        else:
+            yield Finding("ok", "webhook", f"the webhook {webhook.name} has a certificate authority")
 
 
 def check_leader(facts: Facts) -> Iterator[Finding]:

@@ -45,7 +45,13 @@ def cluster_of_lease(old: Lease | None, new: Lease | None, view: View) -> Iterab
 )
 def member_ownership(cluster: Cluster, view: View) -> Iterator[Effect]:
     namespace = view.settings.get(LEASE_NAMESPACE)
-    if not namespace or cluster.spec.sync_mode == "Pull" or cluster.metadata.deletion_timestamp is not None:
+    if cluster.metadata.deletion_timestamp is not None:
+        return
+    before = find_condition(cluster.status.conditions, OWNED)
+    if not namespace or cluster.spec.sync_mode == "Pull":
+        if before is not None:  # processes shared the members until now, or an agent came
+            others = tuple(one for one in cluster.status.conditions if one is not before)
+            yield cluster.but(status=cluster.status.but(conditions=others))
         return
     holder, wait = current_holder(cluster, namespace, view)
     condition = Condition(
@@ -55,7 +61,6 @@ def member_ownership(cluster: Cluster, view: View) -> Iterator[Effect]:
         message=f"served by {holder}" if holder else "no process holds the Lease of this member; nothing is applied",
         last_transition_time=view.now.replace(microsecond=0),
     )
-    before = find_condition(cluster.status.conditions, OWNED)
     conditions = with_condition(cluster.status.conditions, condition)
     if conditions != cluster.status.conditions:
         yield cluster.but(status=cluster.status.but(conditions=conditions))
