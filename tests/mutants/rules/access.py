@@ -27,14 +27,14 @@ MUTANTS = (
     Mutant(
         "What a client sends and nobody reads is bounded in bytes.",
         "server/request/part_queue.py",
-        "if cost > self._budget.left:",
+        "if self._used + cost > min(self._limit, SESSIONS.share()):",
         "if False:",
         ("server/request/test_part_queue.py",),
     ),
     Mutant(
         "What is sent to a client that does not read is bounded in bytes.",
         "server/http/listener.py",
-        "if self.transport.get_write_buffer_size() > MAX_UNREAD_BYTES:",
+        "if self.transport.get_write_buffer_size() > SESSIONS.share():",
         "if False:",
         ("server/http/test_listener.py",),
     ),

@@ -10,6 +10,7 @@ from trimtab.server.auth.certificates import ensure_authority
 from trimtab.server.http import listener
 from trimtab.server.http.listener import Listener
 from trimtab.server.http.raw_socket import RawSocket
+from trimtab.server.request import part_queue
 
 
 async def hello(scope, receive, send) -> None:
@@ -144,11 +145,15 @@ def test_head_of_a_response_without_a_body_is_sent_at_once_over_tls(tmp_path: Pa
     asyncio.run(scenario())
 
 
+async def next_turn() -> None:
+    await asyncio.sleep(0)
+
+
 def test_session_in_which_nothing_is_sent_ends(monkeypatch) -> None:
     monkeypatch.setattr(listener, "_IDLE_SESSION_SECONDS", 0.1)
 
     async def app(scope, receive, send) -> None:
-        socket = scope["connection"].upgrade(b"HTTP/1.1 101 \r\n\r\n", RawSocket)
+        socket = scope["connection"].upgrade(b"HTTP/1.1 101 \r\n\r\n", RawSocket, next_turn)
         while await socket.receive() is not None:
             pass
 
@@ -156,14 +161,14 @@ def test_session_in_which_nothing_is_sent_ends(monkeypatch) -> None:
 
 
 def test_client_of_a_session_that_does_not_read_is_disconnected(monkeypatch) -> None:
-    monkeypatch.setattr(listener, "MAX_UNREAD_BYTES", 1 << 20)
+    monkeypatch.setattr(part_queue, "MAX_UNREAD_BYTES", 1 << 20)
 
     async def scenario() -> int:
         ended = asyncio.get_running_loop().create_future()
 
         async def app(scope, receive, send) -> None:
             connection = scope["connection"]
-            socket = connection.upgrade(b"HTTP/1.1 101 \r\n\r\n", RawSocket)
+            socket = connection.upgrade(b"HTTP/1.1 101 \r\n\r\n", RawSocket, next_turn)
             sent = 0
             while not connection.is_lost and sent < 64:
                 socket.send(bytes(1 << 20))

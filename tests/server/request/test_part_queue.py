@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from trimtab.server.request.part_queue import PartQueue, TooMuchUnread, UnreadBudget
+from trimtab.server.request import part_queue
+from trimtab.server.request.part_queue import SESSIONS, PartQueue, TooMuchUnread, UnreadBudget
 
 
 def test_parts_are_read_in_order_and_then_the_end() -> None:
@@ -38,3 +39,14 @@ def test_many_small_parts_count_more_than_their_bytes() -> None:
     with pytest.raises(TooMuchUnread):
         for _ in range(100):
             queue.put(b"x")
+
+
+def test_the_more_sessions_there_are_the_less_each_may_leave_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_queue, "MAX_UNREAD_BYTES_OF_ALL", 4000)
+    queue = PartQueue()
+    with SESSIONS.one_more():
+        queue.put(b"x" * 1000)
+        with SESSIONS.one_more(), SESSIONS.one_more(), pytest.raises(TooMuchUnread):
+            queue.put(b"x" * 1000)
+        queue.put(b"x" * 1000)
+    assert SESSIONS.share() == 4000

@@ -1,6 +1,7 @@
 """Connections to ports of pods, as kubectl port-forward opens them."""
 
 import asyncio
+import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 from server.subresources.spdy_client import SpdyClient
 from trimtab.errors import BadRequest
 from trimtab.server.request.messages import Request
+from trimtab.server.subresources import port_forward
 from trimtab.server.subresources.port_forward import port_forward_response
+from trimtab.server.subresources.spdy import control_frame
 
 POD = {"metadata": {"name": "p", "namespace": "n"}, "spec": {}, "status": {"phase": "Running"}}
 SPDY = {"upgrade": "SPDY/3.1", "x-stream-protocol-version": "portforward.k8s.io"}
@@ -95,3 +98,22 @@ def test_request_that_cannot_be_served_is_refused(headers: dict[str, str], query
 def test_pod_that_does_not_run_is_refused() -> None:
     with pytest.raises(BadRequest, match="pod is not running"):
         respond(SPDY, {**POD, "status": {"phase": "Pending"}})
+
+
+def test_streams_that_the_client_resets_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(port_forward, "MAX_STREAMS", 10)
+
+    async def scenario() -> None:
+        client = SpdyClient()
+        for number in range(1, 101, 2):
+            client.open(number, streamtype="error", port="80", requestid=str(number))
+            client.feed(control_frame(3, struct.pack(">II", number, 5)))
+        session = asyncio.ensure_future(respond(SPDY).run(client))
+        for _ in range(2000):
+            await asyncio.sleep(0)
+        client.disconnect()
+        await session
+        refused = [body for stream, kind, body in client.frames() if (stream, kind) == (0, 3)]
+        assert len(refused) == 40
+
+    asyncio.run(scenario())

@@ -3,7 +3,7 @@ import random
 import pytest
 
 from trimtab.simulate.containers.files import Files
-from trimtab.simulate.containers.shell import Shell, check_is_simulated
+from trimtab.simulate.containers.shell import UTILITIES, Shell, calculate, check_is_simulated
 from trimtab.simulate.containers.shell_syntax import UnsupportedScript, parse_script
 
 
@@ -98,3 +98,50 @@ def test_dd_copies_as_many_blocks_as_it_is_told() -> None:
     ran = Ran("dd if=/dev/zero of=/a bs=2 count=3; echo abcdef > /b; dd if=/b of=/c bs=1 count=4; dd if=/none of=/d")
     assert (ran.files.read("/a"), ran.files.read("/c"), ran.files.read("/d")) == ("\0" * 6, "abcd", None)
     assert ran.code == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("i=0; while true; do i=$i$i$i$i; done", "values of more than"),
+        ("i=0; while true; do i=$((i+1)); export v$i=x; done", "variables"),
+        ("dd if=/dev/zero of=/a bs=1M count=1; while true; do cat /a; done | cat", "characters in a pipe"),
+        ("dd if=/dev/zero of=/a bs=1M count=1; sh -c 'while true; do cat /a; done' > /b", "characters in a pipe"),
+        ("f() { f; }; f", "calls itself too often"),
+        ("f() { echo $(f); }; f", "calls itself too often"),
+        ("x=$(for i in $(seq 1000); do x=$(seq 1000); done)", "substitution takes too long"),
+        ("x=$(sh -c 'while true; do true; done')", "substitution takes too long"),
+        ("seq", "seq with these arguments"),
+        ("[ " + " -o ".join(["a"] * 900) + " ]", "words"),
+    ],
+)
+def test_script_that_would_need_much_memory_or_time_is_not_simulated(script: str, reason: str) -> None:
+    with pytest.raises(UnsupportedScript, match=reason):
+        Ran(script)
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["seq 1 1000000", "dd if=/dev/zero bs=1M count=1", f"x={'a' * 10_000}", f"x=$(({'(' * 90}1{')' * 90}))", "true"],
+)
+def test_endless_loop_pauses_after_an_effort_that_grows_with_its_texts(body: str) -> None:
+    calls = 0
+
+    def count(_: Shell, __: object, ___: object) -> int:
+        nonlocal calls
+        calls += 1
+        return 0
+
+    UTILITIES["count"] = count
+    try:
+        shell = Shell({}, Files(), random.Random(1), lambda _: None)
+        next(shell.run(parse_script(f"while true; do {body}; count; done")))
+    finally:
+        del UTILITIES["count"]
+    assert calls <= (500 if body == "true" else 60)
+
+
+def test_division_of_large_numbers_is_exact_and_towards_zero() -> None:
+    product = " * ".join(["999999999999999999"] * 30)
+    assert calculate(f"{product} / ({product})") == 1
+    assert (calculate("(0 - 7) / 2"), calculate("(0 - 7) % 2"), calculate("7 % (0 - 2)")) == (-3, -1, 1)

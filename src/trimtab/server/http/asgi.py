@@ -49,11 +49,14 @@ from trimtab.server.request.messages import (
     UpgradeResponse,
 )
 from trimtab.server.request.negotiation import JSON, YAML, accept_error
+from trimtab.server.request.part_queue import SESSIONS
 from trimtab.server.request.protobuf_responses import protobuf_response
 
 log = logging.getLogger("trimtab.server")
 
 _EXTRA_PREFIX = "impersonate-extra-"
+_END_OF_SESSION_SECONDS = 1.0
+"""How long a session may go on after its client has left."""
 _REPEATED = frozenset({"accept", "impersonate-group", "x-stream-protocol-version"})
 """Headers of which all are read, not only the last."""
 
@@ -96,7 +99,7 @@ class AsgiApplication:
             if isinstance(response, UpgradeResponse):
                 exchange.end()
                 self.request_metrics.observe(scope["method"], 101, None)
-                await self._run_session(response, request, connection)
+                await self._run_session(response, request, exchange, connection)
             elif isinstance(response, StreamingResponse):
                 response.chunks = exchange.in_turns(response.chunks)
                 exchange.end()
@@ -116,22 +119,29 @@ class AsgiApplication:
         finally:
             exchange.end()
 
-    async def _run_session(self, response: UpgradeResponse, request: Request, connection: Connection) -> None:
-        """Take over the connection for as long as the session runs."""
+    async def _run_session(
+        self, response: UpgradeResponse, request: Request, exchange: Exchange, connection: Connection
+    ) -> None:
+        """Take over the connection for as long as the session runs and its client is there."""
         if response.is_spdy:
-            socket = connection.upgrade(spdy_handshake(response.protocol), RawSocket)
+            socket = connection.upgrade(spdy_handshake(response.protocol), RawSocket, exchange.pause)
         else:
             key = request.headers.get("sec-websocket-key", "")
-            socket = connection.upgrade(handshake(key, response.protocol), WebSocket)
+            socket = connection.upgrade(handshake(key, response.protocol), WebSocket, exchange.pause)
         session = asyncio.ensure_future(response.run(socket))
+        closed = asyncio.ensure_future(socket.wait_until_closed())
         self._streams.add(session)
         try:
-            await session
-        except asyncio.CancelledError:
-            session.cancel()
-            raise
+            with SESSIONS.one_more():
+                await asyncio.wait({session, closed}, return_when=asyncio.FIRST_COMPLETED)
+                # What reads from the client ends by itself; a command that does not would go on without it.
+                await asyncio.wait({session}, timeout=_END_OF_SESSION_SECONDS)
+            if session.done():
+                session.result()
         finally:
             self._streams.discard(session)
+            session.cancel()
+            closed.cancel()
             socket.close()
 
     async def _respond(

@@ -42,6 +42,10 @@ class UpgradedSocket(Protocol):
 
     def close(self) -> None: ...
 
+    async def wait_until_closed(self) -> None:
+        """Return when nothing more can be sent or received."""
+        ...
+
 
 Framing = Callable[[Callable[[bytes], None], Callable[[], None]], UpgradedSocket]
 """Makes a socket of functions that write to the connection and close it."""
@@ -72,8 +76,11 @@ class Connection(Protocol):
 
     def abort(self) -> None: ...
 
-    def upgrade(self, head: bytes, framing: Framing) -> UpgradedSocket:
-        """Send this response and let the connection carry another protocol from then on."""
+    def upgrade(self, head: bytes, framing: Framing, wait_for_turn: Callable[[], Awaitable[None]]) -> UpgradedSocket:
+        """Send this response and let the connection carry another protocol from then on.
+
+        What the client sends is passed on in parts, each after `wait_for_turn`.
+        """
         ...
 
 
@@ -98,7 +105,7 @@ class NoConnection:
     def abort(self) -> None:
         """There is no connection."""
 
-    def upgrade(self, head: bytes, framing: Framing) -> UpgradedSocket:
+    def upgrade(self, head: bytes, framing: Framing, wait_for_turn: Callable[[], Awaitable[None]]) -> UpgradedSocket:
         raise BadRequest("the protocol of this connection cannot be changed")
 
 

@@ -6,7 +6,7 @@ import logging
 import random
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from trimtab.server.auth.certificates import CertificateAuthority
 from trimtab.server.auth.revocation import RevokedCertificates
 from trimtab.server.http.acceptor import Acceptor
 from trimtab.server.http.exchange import Framing, UpgradedSocket
+from trimtab.server.http.session_input import SessionInput
 from trimtab.server.http.tls import TlsTransport
-from trimtab.server.request.part_queue import MAX_UNREAD_BYTES
+from trimtab.server.request.part_queue import SESSIONS
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # uvicorn warns about every upgrade attempt of a client
 _HEADER_LIMIT = 384 * 1024
@@ -50,7 +51,8 @@ class ServerProtocol(HttpToolsProtocol):
         if self.is_revoked:
             self.certificate_user = REVOKED_USER
         self.header_size = 0
-        self.upgraded: UpgradedSocket | None = None
+        self.session_input: SessionInput | None = None
+        """Takes what a client sends on an upgraded connection."""
         self.line_complete = False
         """Whether the request line was received."""
         self.headers_complete = False
@@ -97,20 +99,26 @@ class ServerProtocol(HttpToolsProtocol):
     def abort(self) -> None:
         self.transport.abort()
 
-    def upgrade(self, head: bytes, framing: Framing) -> UpgradedSocket:
+    def upgrade(self, head: bytes, framing: Framing, wait_for_turn: Callable[[], Awaitable[None]]) -> UpgradedSocket:
         """Let the connection carry another protocol; no further request is read from it."""
         if self.cycle is not None:
             self.cycle.disconnected = True  # the response is not one of HTTP
         self._cancel_timeout()
         self.transport.write(head)
-        self.upgraded = framing(self._write_upgraded, self.transport.close)
+        upgraded = framing(self._write_upgraded, self._close_upgraded)
+        self.session_input = SessionInput(upgraded, wait_for_turn, self.flow.pause_reading, self._resume_reading)
         self._active_at = self.loop.time()
         self._close_when_idle()
-        return self.upgraded
+        return upgraded
+
+    def _close_upgraded(self) -> None:
+        if self.session_input is not None:
+            self.session_input.stop()
+        self.transport.close()
 
     def _write_upgraded(self, data: bytes) -> None:
         """Send at once; a client that does not read what was sent before loses its connection."""
-        if self.transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
+        if self.transport.get_write_buffer_size() > SESSIONS.share():
             self.transport.abort()
         else:
             self._active_at = self.loop.time()
@@ -154,8 +162,8 @@ class ServerProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
         self._cancel_timeout()
-        if self.upgraded is not None:
-            self.upgraded.feed_eof()
+        if self.session_input is not None:
+            self.session_input.feed_eof()
         super().connection_lost(exc)
 
     def _cancel_timeout(self) -> None:
@@ -174,9 +182,9 @@ class ServerProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.is_refused:
             return
-        if self.upgraded is not None:
+        if self.session_input is not None:
             self._active_at = self.loop.time()
-            self.upgraded.feed(data)
+            self.session_input.feed(data)
             return
         if not self.headers_complete:
             self.request_complete = False

@@ -1,5 +1,6 @@
 """A connection after an upgrade to a protocol that is not WebSocket: its bytes as they arrive."""
 
+import asyncio
 from collections.abc import Callable
 
 from trimtab.server.request.part_queue import PartQueue, TooMuchUnread
@@ -18,6 +19,7 @@ class RawSocket:
         self._write, self._close = write, close
         self._parts = PartQueue()
         self._is_closed = False
+        self._closed = asyncio.Event()
 
     def feed(self, data: bytes) -> None:
         try:
@@ -29,6 +31,7 @@ class RawSocket:
         """The client is gone."""
         self._is_closed = True
         self._parts.put_end()
+        self._closed.set()
 
     async def receive(self) -> bytes | None:
         """The next bytes; None when there will be no more."""
@@ -42,3 +45,6 @@ class RawSocket:
         if not self._is_closed:
             self.feed_eof()
             self._close()
+
+    async def wait_until_closed(self) -> None:
+        await self._closed.wait()

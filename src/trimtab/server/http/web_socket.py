@@ -1,5 +1,6 @@
 """The server side of a WebSocket connection (RFC 6455): the handshake, frames in both directions, and the end."""
 
+import asyncio
 import base64
 import hashlib
 import struct
@@ -76,6 +77,7 @@ class WebSocket:
         self._message = bytearray()
         self._messages = PartQueue()
         self._is_closed = False
+        self._closed = asyncio.Event()
 
     def feed(self, data: bytes) -> None:
         """Take what the client has sent."""
@@ -102,6 +104,7 @@ class WebSocket:
         """The client is gone."""
         self._is_closed = True
         self._messages.put_end()
+        self._closed.set()
 
     async def receive(self) -> bytes | None:
         """The next message; None when there will be no more."""
@@ -116,3 +119,6 @@ class WebSocket:
             self._write(encode_frame(_CLOSE, struct.pack(">H", code)))
             self.feed_eof()
             self._close()
+
+    async def wait_until_closed(self) -> None:
+        await self._closed.wait()

@@ -15,7 +15,7 @@ from trimtab.errors import BadRequest
 from trimtab.server.request.messages import Request, UpgradeResponse
 from trimtab.server.request.part_queue import PartQueue, TooMuchUnread, UnreadBudget
 from trimtab.server.subresources.pod_runtime import PodRuntime
-from trimtab.server.subresources.spdy import ByteSocket, SpdySession, SpdyStream
+from trimtab.server.subresources.spdy import MAX_STREAMS, ByteSocket, SpdySession, SpdyStream
 from trimtab.server.subresources.stream_channels import is_spdy, offered_protocols
 
 _PROTOCOL = "portforward.k8s.io"
@@ -59,14 +59,20 @@ def _ports_of(request: Request) -> list[int]:
 
 
 async def _serve_streams(socket: ByteSocket, name: str, connect: Connect) -> None:
-    """Carry a connection for every pair of streams with the same id."""
+    """Carry a connection for every pair of streams with the same id.
+
+    A stream that the client has reset is not one of the session any more, but may still wait for its pair or be carried.
+    """
     session = SpdySession(socket)
     errors: dict[str, SpdyStream] = {}
     tasks: set[asyncio.Task[None]] = set()
     try:
         async for stream in session.streams():
             key, port = stream.headers.get("requestid", ""), stream.headers.get("port", "")
-            if stream.headers.get("streamtype") == "error":
+            if len(errors) + len(tasks) >= MAX_STREAMS:
+                stream.reset()
+                session.forget(stream)
+            elif stream.headers.get("streamtype") == "error":
                 errors[key] = stream
             elif port.isdecimal() and (error := errors.pop(key, None)) is not None:
                 task = asyncio.ensure_future(_carry_streams(session, stream, error, name, int(port[:6]), connect))

@@ -17,7 +17,8 @@ _VERSION, _FIN = 3, 1
 _REFUSED = 3
 MAX_FRAME_BYTES = 1024 * 1024
 MAX_STREAMS = 1000
-MAX_HEADER_BYTES = 64 * 1024
+MAX_HEADER_BYTES = 4 * 1024
+"""Of one stream; Kubernetes sends less than 200."""
 _DICTIONARY_NAMES = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
     "authorization cache-control connection content-base content-encoding content-language content-length "

@@ -32,8 +32,17 @@ from trimtab.simulate.containers.shell_syntax import (
 )
 
 MAX_STEPS_WITHOUT_SLEEP = 1_000
-_DD_BLOCK = 512
 """A script that runs so many commands without sleeping is treated as busy: it continues after a pause."""
+CHARACTERS_PER_STEP = 200
+"""Texts that are expanded or written count as commands."""
+CHARACTERS_PER_CALCULATION_STEP = 4
+MAX_STEPS_IN_SUBSTITUTION = 2 * MAX_STEPS_WITHOUT_SLEEP
+MAX_VALUE_CHARACTERS = MAX_FILE_CHARACTERS
+MAX_VARIABLES = 1_000
+MAX_TEST_WORDS = 100
+MAX_COLLECTED_CHARACTERS = 16 * MAX_FILE_CHARACTERS
+"""Of the output of a part of a pipeline, of a substitution, or of a command whose output is redirected."""
+_DD_BLOCK = 512
 BUSY_PAUSE_SECONDS = 1.0
 EPOCH = datetime.fromtimestamp(0, UTC)
 SHELLS = frozenset(("sh", "bash", "ash", "dash"))
@@ -59,6 +68,33 @@ class _Continue(Exception):
     pass
 
 
+class CollectedOutput:
+    """What a command writes for another one; a script whose output would not fit is not simulated."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._size = 0
+
+    def write(self, text: str) -> None:
+        self._size += len(text)
+        if self._size > MAX_COLLECTED_CHARACTERS:
+            raise UnsupportedScript(f"more than {MAX_COLLECTED_CHARACTERS} characters in a pipe are not simulated")
+        self._parts.append(text)
+
+    def text(self) -> str:
+        return "".join(self._parts)
+
+
+@dataclass
+class Effort:
+    """How much a script and what it calls have done since it slept."""
+
+    steps: int = 0
+
+    def add(self, steps: int, characters: int = 0) -> None:
+        self.steps += steps + characters // CHARACTERS_PER_STEP
+
+
 @dataclass
 class Shell:
     """The environment of one script."""
@@ -69,7 +105,8 @@ class Shell:
     write: Callable[[str], None]
     """Writes to the log of the container."""
     status: int = 0
-    steps: int = 0
+    effort: Effort = field(default_factory=Effort)
+    is_substitution: bool = False
     functions: dict[str, Node] = field(default_factory=dict)
     trap: str = ""
     """What runs on SIGTERM."""
@@ -95,6 +132,8 @@ class Shell:
             return end.code
         except (_Break, _Continue):
             return self.status
+        except RecursionError:
+            raise UnsupportedScript("it calls itself too often") from None
 
     def evaluate(self, node: Node) -> Run:
         match node:
@@ -131,17 +170,17 @@ class Shell:
 
     def _evaluate_part(self, node: Node, piped: str | None, *, is_read: bool) -> Generator[float, None, str]:
         """Run a part of a pipeline to its end, with the output of the part before it; returns what the next one reads."""
-        output: list[str] = []
+        output = CollectedOutput()
         outer_write, outer_input = self.write, self.stdin
         if is_read:
-            self.write = output.append
+            self.write = output.write
         if piped is not None:
             self.stdin = InputBuffer(piped.encode("utf-8", "surrogateescape"), is_closed=True)
         try:
             yield from self.evaluate(node)
         finally:
             self.write, self.stdin = outer_write, outer_input
-        return "".join(output)
+        return output.text()
 
     def _if(self, branches: Sequence[tuple[Node, Node]], otherwise: Node | None) -> Run:
         for condition, body in branches:
@@ -170,26 +209,29 @@ class Shell:
         return False
 
     def _simple(self, command: Command) -> Run:
-        self.steps += 1
-        if self.steps > MAX_STEPS_WITHOUT_SLEEP:
-            self.steps = 0
+        self.effort.add(1)
+        if self.is_substitution:  # it cannot pause
+            if self.effort.steps > MAX_STEPS_IN_SUBSTITUTION:
+                raise UnsupportedScript("a substitution takes too long")
+        elif self.effort.steps > MAX_STEPS_WITHOUT_SLEEP:
+            self.effort.steps = 0
             yield BUSY_PAUSE_SECONDS
         words = list(command.words)
         while words and is_assignment(words[0]):
             name, _, value = self.expand(words.pop(0)).partition("=")
-            self.environment[name] = value
+            self.assign(name, value)
         arguments = [one for word in words for one in self._split(word)]
         if not arguments:
             return 0
-        output: list[str] = []
+        output = CollectedOutput()
         targets = [(how, self.expand(where)) for how, where in command.redirects if how != "2>"]
-        write = output.append if targets else self.write
+        write = output.write if targets else self.write
         code = yield from self.call(arguments, write)
         for how, where in targets:
             if where not in ("/dev/null", "/dev/stdout", "/dev/stderr"):
-                self.files.write(where, "".join(output), append=how == ">>")
+                self.files.write(where, output.text(), append=how == ">>")
             elif where != "/dev/null":
-                self.write("".join(output))
+                self.write(output.text())
         return code
 
     def call(self, arguments: Sequence[str], write: Callable[[str], None]) -> Run:
@@ -199,7 +241,7 @@ class Shell:
         if name in self.functions:
             return (yield from self.evaluate(self.functions[name]))
         if name == "sleep":
-            self.steps = 0
+            self.effort.steps = 0
             yield sum(map(parse_seconds, rest))
             return 0
         if name == "exec":
@@ -217,7 +259,20 @@ class Shell:
         utility = UTILITIES.get(name)
         if utility is None:
             raise UnsupportedScript(f"{name} is not simulated")
-        return utility(self, rest, write)
+
+        def write_counted(text: str) -> None:
+            self.effort.add(0, len(text))
+            write(text)
+
+        try:
+            return utility(self, rest, write_counted)
+        except (ArithmeticError, LookupError, ValueError, RecursionError):
+            raise UnsupportedScript(f"{name} with these arguments is not simulated") from None
+
+    def assign(self, name: str, value: str) -> None:
+        if name not in self.environment and len(self.environment) >= MAX_VARIABLES:
+            raise UnsupportedScript(f"more than {MAX_VARIABLES} variables are not simulated")
+        self.environment[name] = value
 
     def _copy_input(self, write: Callable[[str], None]) -> Run:
         while True:
@@ -234,18 +289,34 @@ class Shell:
             yield WAIT_FOR_INPUT
         values = line.decode("utf-8", "surrogateescape").split(maxsplit=max(0, len(names) - 1))
         for number, name in enumerate(names):
-            self.environment[name] = values[number].strip() if number < len(values) else ""
+            self.assign(name, values[number].strip() if number < len(values) else "")
         return 0
 
     def _nested_shell(self, arguments: Sequence[str], write: Callable[[str], None]) -> Run:
         script = script_of(arguments)
-        inner = Shell(dict(self.environment), self.files, self.rng, write, stdin=self.stdin, now=self.now)
+        inner = Shell(
+            dict(self.environment),
+            self.files,
+            self.rng,
+            write,
+            effort=self.effort,
+            is_substitution=self.is_substitution,
+            stdin=self.stdin,
+            now=self.now,
+        )
         return (yield from inner.run(parse_script(script)))
 
     # expansion
 
     def expand(self, word: Word) -> str:
-        return "".join(text if quote == "'" else self._expand_text(text, quote) for text, quote in word.parts)
+        result, size = [], 0
+        for text, quote in word.parts:
+            result.append(text if quote == "'" else self._expand_text(text, quote))
+            size += len(result[-1])
+            self.effort.add(0, len(text) + len(result[-1]))
+            if size > MAX_VALUE_CHARACTERS:
+                raise UnsupportedScript(f"values of more than {MAX_VALUE_CHARACTERS} characters are not simulated")
+        return "".join(result)
 
     def _split(self, word: Word) -> list[str]:
         """The fields of a word: unquoted expansions are split at spaces."""
@@ -261,6 +332,8 @@ class Shell:
 
     def _substitute_commands(self, text: str) -> str:
         """Replace `$(...)` and backquotes by the output of their commands, which must not sleep."""
+        if "`" not in text and "$(" not in text:
+            return text
         result, position = "", 0
         while position < len(text):
             backquote = text[position] == "`"
@@ -275,13 +348,20 @@ class Shell:
         return result
 
     def _output_of(self, script: str) -> str:
-        output: list[str] = []
+        output = CollectedOutput()
         inner = Shell(
-            dict(self.environment), self.files, self.rng, output.append, functions=self.functions, now=self.now
+            dict(self.environment),
+            self.files,
+            self.rng,
+            output.write,
+            effort=self.effort,
+            is_substitution=True,
+            functions=self.functions,
+            now=self.now,
         )
         for _ in inner.run(parse_script(script)):
             raise UnsupportedScript("a substitution sleeps")
-        return "".join(output).rstrip("\n")
+        return output.text().rstrip("\n")
 
     def _expand_match(self, match: re.Match[str]) -> str:
         arithmetic, name, how, other, plain = match.groups()
@@ -306,6 +386,7 @@ class Shell:
     def _calculate(self, text: str) -> int:
         text = _EXPANSION.sub(self._expand_match, text)
         text = re.sub(r"[A-Za-z_]\w*", lambda match: self._variable(match[0]) or "0", text)
+        self.effort.add(len(text) // CHARACTERS_PER_CALCULATION_STEP)
         return calculate(text)
 
 
@@ -372,8 +453,8 @@ def _apply(operator: str, left: int, right: int) -> int:
         "+": lambda: left + right,
         "-": lambda: left - right,
         "*": lambda: left * right,
-        "/": lambda: int(left / right),
-        "%": lambda: left - right * int(left / right),
+        "/": lambda: _divide(left, right),
+        "%": lambda: left - right * _divide(left, right),
         "<": lambda: int(left < right),
         ">": lambda: int(left > right),
         "<=": lambda: int(left <= right),
@@ -384,6 +465,12 @@ def _apply(operator: str, left: int, right: int) -> int:
         "||": lambda: int(bool(left or right)),
     }
     return operations[operator]()
+
+
+def _divide(left: int, right: int) -> int:
+    """The quotient towards zero."""
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
 
 
 def parse_seconds(text: str) -> float:
@@ -449,6 +536,8 @@ def _printf(shell: Shell, arguments: Sequence[str], write: Write) -> int:
 
 def _test(shell: Shell, arguments: Sequence[str], write: Write) -> int:
     closing = [one for one in arguments if one not in ("]", "]]")]
+    if len(closing) > MAX_TEST_WORDS:
+        raise UnsupportedScript(f"tests of more than {MAX_TEST_WORDS} words are not simulated")
     return 0 if _holds(shell, closing) else 1
 
 
@@ -606,7 +695,7 @@ def _export(shell: Shell, arguments: Sequence[str], write: Write) -> int:
     for one in arguments:
         name, equals, value = one.partition("=")
         if equals:
-            shell.environment[name] = value
+            shell.assign(name, value)
     return 0
 
 

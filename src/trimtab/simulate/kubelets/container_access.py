@@ -1,7 +1,9 @@
 """What clients of the API do with simulated containers: read logs, run commands, attach, connect to ports."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import Any
 
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
@@ -108,16 +110,31 @@ class ContainerAccess:
         return None
 
     async def connect(self, pod: Raw, port: int, receive: Receive, send: Send) -> None:
-        """Carry a connection to a port of the pod until one side ends it; ConnectionError when nothing listens there."""
+        """Carry a connection to a port of the pod until one side ends it, or the container does.
+
+        Raises ConnectionError when nothing listens there.
+        """
         for container in self._running_containers(pod):
             launch = container.launch
             if launch is None:
                 continue
             if launch.server is not None and launch.server.port in (0, port):
-                return await serve_http(launch.server.respond, receive, send)
+                return await self._while_running(pod, container, serve_http(launch.server.respond, receive, send))
             if launch.listener is not None and launch.listening_port == port:
-                return await self._carry(pod, container, launch.listener, receive, send)
+                carried = self._carry(pod, container, launch.listener, receive, send)
+                return await self._while_running(pod, container, carried)
         raise ConnectionError(f"dial tcp4 127.0.0.1:{port}: connect: connection refused")
+
+    async def _while_running(self, pod: Raw, container: ContainerLifecycle, work: Coroutine[Any, Any, None]) -> None:
+        """Run the work to its end, or until this run of the container ends."""
+        began, task = container.running_since, asyncio.ensure_future(work)
+        try:
+            while not task.done() and container.running_since == began and self._find_pod(pod) is not None:
+                await asyncio.wait({task}, timeout=FOLLOW_SECONDS)
+            if task.done():
+                task.result()
+        finally:
+            task.cancel()
 
     async def _carry(
         self, pod: Raw, container: ContainerLifecycle, listener: Listener, receive: Receive, send: Send
@@ -138,6 +155,8 @@ class ContainerAccess:
             await connection.ended.wait()
         finally:
             passing.cancel()
+            with contextlib.suppress(ValueError):  # unless the program has accepted it
+                listener.waiting.remove(connection)
 
     def _find_pod(self, pod: Raw) -> PodLifecycle | None:
         return self._workers.pods.find_lifecycle(pod) if self._workers is not None else None
