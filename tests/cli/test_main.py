@@ -86,3 +86,13 @@ def imported_by(code: str, *prefixes: str) -> str:
     listing = f"import sys; print([m for m in sys.modules if m.startswith({prefixes!r})])"
     command = [sys.executable, "-c", f"{code}; {listing}"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_reader_that_ends_early_is_no_error() -> None:
+    shown = "import sys; from trimtab.cli.main import main; sys.argv = ['trimtab', 'crds', '--group', 'trimtab.dev']; main()"
+    with subprocess.Popen([sys.executable, "-c", shown], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.stderr.read() == b""

@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import os
 import pkgutil
 import sys
 from typing import Any
@@ -13,6 +14,8 @@ from trimtab.cli import commands
 from trimtab.cli.support.terminal_output import escaped_output
 from trimtab.errors import ApiError, InputError, StoreError
 
+READER_GONE = 141
+"""The exit code of a process that SIGPIPE ends."""
 GC_THRESHOLDS = (50_000, 10, 10)
 """Garbage collection thresholds: with the defaults, it took a third of the CPU time of short commands and a quarter of that of a
 busy control plane."""
@@ -49,8 +52,21 @@ def trimtab() -> None:
 def main() -> None:
     """Run the command; print errors as one message on standard error, without a traceback."""
     gc.set_threshold(*GC_THRESHOLDS)
-    with escaped_output():
-        run()
+    try:
+        with escaped_output():
+            run()
+    except BrokenPipeError:  # whoever reads the output has seen enough, such as `head`
+        sys.exit(READER_GONE)
+    finally:
+        discard_unread_output()
+
+
+def discard_unread_output() -> None:
+    """Write what is left; if nobody reads it, nothing is written, also not when the process ends."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run() -> None:

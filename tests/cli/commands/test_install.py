@@ -3,6 +3,7 @@
 import yaml
 
 from cli.processes import run_command
+from trimtab.cli.commands.install import is_changed
 
 IMAGE = ("--image", "registry.example.com/trimtab:1")
 
@@ -26,3 +27,11 @@ def test_unknown_group_is_refused() -> None:
     done = run_command("install", *IMAGE, "--print", "--skip-group", "other.io")
     assert done.code == 1
     assert "--skip-group other.io: there are no such kinds" in done.err
+
+
+def test_change_is_recognised_without_a_new_resource_version() -> None:
+    stored = {"metadata": {"name": "a", "resourceVersion": "1", "generation": 1}, "spec": {"image": "old"}}
+    fields = [{"manager": "trimtab"}]
+    same = {**stored, "metadata": {**stored["metadata"], "resourceVersion": "2", "managedFields": fields}}
+    assert not is_changed(stored, same)
+    assert is_changed(stored, {**stored, "spec": {"image": "new"}}), "as a dry run answers"

@@ -22,6 +22,8 @@ DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 DEFINITION_MANAGERS = (MANAGER, "kubectl", "Helm", "helm")
 """Who installs Trimtab; a definition that another manager wrote belongs to Karmada or Open Cluster Management."""
 
+_BOOKKEEPING = ("managedFields", "resourceVersion", "generation")
+
 
 @click.command()
 @kubeconfig_options
@@ -117,7 +119,7 @@ async def apply_all(client: KubeClient, objects: Sequence[Raw], *, dry_run: bool
                 f"the API server does not serve {obj['apiVersion']} {obj['kind']}; it must be 1.30 or newer"
             )
         try:
-            before = await revision_of(client, resource, obj)
+            before = await find_object(client, resource, obj)
             if dry_run and metadata.get("namespace") in new_namespaces:
                 click.echo(f"{title}: would be created")  # the API server cannot check it before its namespace exists
                 continue
@@ -133,20 +135,26 @@ async def apply_all(client: KubeClient, objects: Sequence[Raw], *, dry_run: bool
             )
         except ApiError as fault:
             raise InputError(f"{title}: {fault}") from fault
-        if dry_run and not before and obj["kind"] == "Namespace":
+        if dry_run and before is None and obj["kind"] == "Namespace":
             new_namespaces.add(metadata["name"])
-        changed = (
-            "created" if not before else "configured" if after["metadata"]["resourceVersion"] != before else "unchanged"
-        )
+        changed = "created" if before is None else "configured" if is_changed(before, after) else "unchanged"
         click.echo(f"{title}: {'would be ' if dry_run and changed != 'unchanged' else ''}{changed}")
 
 
-async def revision_of(client: Client, resource: Resource, obj: Raw) -> str:
-    """The resourceVersion of the stored object; empty if there is none."""
+async def find_object(client: Client, resource: Resource, obj: Raw) -> Raw | None:
+    """The stored object; None if there is none."""
     metadata = obj["metadata"]
     try:
-        found = await client.get(resource, metadata.get("namespace", ""), metadata["name"])
+        return await client.get(resource, metadata.get("namespace", ""), metadata["name"])
     except NotFound:
-        return ""
-    revision: str = found["metadata"]["resourceVersion"]
-    return revision
+        return None
+
+
+def is_changed(before: Raw, after: Raw) -> bool:
+    """Whether anything but the bookkeeping of the API server differs; a dry run leaves the resourceVersion as it is."""
+    return _without_bookkeeping(before) != _without_bookkeeping(after)
+
+
+def _without_bookkeeping(obj: Raw) -> Raw:
+    kept = {key: value for key, value in obj["metadata"].items() if key not in _BOOKKEEPING}
+    return {**obj, "metadata": kept}
