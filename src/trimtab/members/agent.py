@@ -8,7 +8,8 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock
 from trimtab.errors import AlreadyExists, ApiError, NotFound
-from trimtab.members.join import CLUSTER_NAMESPACE, NAMESPACES
+from trimtab.members.join import CLUSTER_NAMESPACE
+from trimtab.runtime.control_plane_identity import NAMESPACES
 from trimtab.runtime.leader_election import LEASES, VERSION_ANNOTATION, micro_time
 
 RENEW_SECONDS = 10.0

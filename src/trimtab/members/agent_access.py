@@ -21,12 +21,12 @@ from trimtab.controllers.well_known import execution_namespace
 from trimtab.errors import AlreadyExists, InputError, NotFound
 from trimtab.members.join import (
     CLUSTER_NAMESPACE,
-    NAMESPACES,
     SERVICE_ACCOUNTS,
     SYSTEM_LABELS,
     ClusterFacts,
     request_token,
 )
+from trimtab.runtime.control_plane_identity import NAMESPACES
 from trimtab.runtime.leader_election import LEASES
 
 _RBAC = "rbac.authorization.k8s.io"
