@@ -6,7 +6,7 @@ from trimtab.api import kinds as declarations
 from trimtab.api.kind import Kind, kinds
 from trimtab.api.limits import MAX_PATTERNS, MAX_RULES
 from trimtab.api.schema.from_types import crd
-from trimtab.api.schema.structural_check import definition_causes
+from trimtab.api.schema.structural_check import RuleFault, definition_causes
 from trimtab.api.value import Raw
 from trimtab.registry import discover
 
@@ -164,9 +164,60 @@ def test_rule_that_does_not_compile_is_refused_with_its_path() -> None:
             }
         },
     }
-    found = definition_causes(definition(schema), lambda text, is_rule, _: f"{text} {is_rule}" * (text == "bad"))
+    found = definition_causes(
+        definition(schema), lambda text, is_rule, _: RuleFault(f"{text} {is_rule}") if text == "bad" else None
+    )
     where = f"{ROOT}.properties[a].items.x-kubernetes-validations[1]"
     assert [(cause.field, cause.message) for cause in found] == [
         (f"{where}.rule", 'Invalid value: "bad": bad True'),
         (f"{where}.messageExpression", 'Invalid value: "bad": bad False'),
     ]
+
+
+RULE = f"{ROOT}.properties[spec].x-kubernetes-validations[0]"
+
+
+@pytest.mark.parametrize(
+    ("rule", "found"),
+    [
+        ({"rule": "true", "message": "no", "reason": "FieldValueForbidden", "fieldPath": ".o.x"}, []),
+        ({"rule": "true", "fieldPath": ".o['d-e']"}, []),
+        ({"rule": "true", "fieldPath": ".m.any"}, []),
+        ({"rule": "true", "message": " "}, ['message: Invalid value: " ": message must be non-empty if specified']),
+        (
+            {"rule": "true", "message": "a\nb"},
+            ['message: Invalid value: "a\\nb": message must not contain line breaks'],
+        ),
+        (
+            {"rule": "true\n&& true"},
+            ["message: Required value: message must be specified if rule contains line breaks"],
+        ),
+        (
+            {"rule": "true", "messageExpression": " "},
+            ["messageExpression: Required value: messageExpression must be non-empty if specified"],
+        ),
+        (
+            {"rule": "true", "reason": "Other"},
+            [
+                (
+                    'reason: Unsupported value: "Other": supported values: "FieldValueDuplicate", "FieldValueForbidden", '
+                    '"FieldValueInvalid", "FieldValueRequired"'
+                )
+            ],
+        ),
+        ({"rule": "true", "fieldPath": "o.x"}, ['fieldPath: Invalid value: "o.x": fieldPath must be a valid path']),
+        ({"rule": "true", "fieldPath": ".o.y"}, ['fieldPath: Invalid value: ".o.y": fieldPath must be a valid path']),
+        ({"rule": "true", "fieldPath": ".l[0]"}, ['fieldPath: Invalid value: ".l[0]": fieldPath must be a valid path']),
+    ],
+)
+def test_fields_of_rules_are_checked(rule: dict[str, str], found: list[str]) -> None:
+    text = {"type": "string"}
+    properties = {
+        "o": {"type": "object", "properties": {"x": text, "d-e": text}},
+        "m": {"type": "object", "additionalProperties": text},
+        "l": {"type": "array", "items": text},
+    }
+    spec = {"type": "object", "properties": properties, "x-kubernetes-validations": [rule]}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    causes = definition_causes(definition(schema))
+    assert [f"{c.field.removeprefix(f'{RULE}.')}: {c.message}" for c in causes] == found

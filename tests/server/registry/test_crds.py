@@ -6,6 +6,7 @@ import json
 import pytest
 
 from server.asgi import AsgiClient, with_asgi_client
+from trimtab.api.schema.structural_check import RuleFault
 from trimtab.client.client import Resource
 from trimtab.runtime.declarations import load_declarations
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
@@ -138,7 +139,7 @@ def test_pattern_with_unicode_classes_is_enforced() -> None:
 def test_definition_stored_before_a_check_existed_still_gets_its_status() -> None:
     old = gizmo_definition()
     old["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["name"] = {"type": "string", "pattern": "("}
-    validate = schema_validator(lambda *_: "")
+    validate = schema_validator(lambda *_: None)
     assert validate({**old, "status": {}}, old) == []
     assert [cause.field for cause in validate(old, None)] == [
         "spec.validation.openAPIV3Schema.properties[name].pattern"
@@ -249,7 +250,17 @@ def test_rules_are_checked_against_the_schema_and_its_sizes() -> None:
         for part, reason in (
             (unknown, "undefined field 'z'"),
             (mixed, "found no matching overload for '_+_' applied to '(int, string)'"),
-            ({"type": "array", "items": inner}, "estimated rule cost exceeds budget by factor of more than 100x"),
+            (
+                {"type": "array", "items": inner},
+                "rule: Forbidden: estimated rule cost exceeds budget by factor of more than 100x",
+            ),
+            (
+                {
+                    "type": "array",
+                    "items": {"type": "integer", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]},
+                },
+                "oldSelf cannot be used on the uncorrelatable portion of the schema within ",
+            ),
         ):
             definition = gizmo_definition()
             definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["part"] = part
@@ -283,9 +294,9 @@ def test_rule_that_takes_too_many_steps_for_an_object_is_refused() -> None:
 def test_definition_found_valid_is_not_checked_again_but_every_other_one_is() -> None:
     checked: list[str] = []
 
-    def check_rule(rule: str, *_: object) -> str:
+    def check_rule(rule: str, *_: object) -> RuleFault | None:
         checked.append(rule)
-        return "refused" if "refused" in rule else ""
+        return RuleFault("refused") if "refused" in rule else None
 
     definition = gizmo_definition()
     spec = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]

@@ -1,5 +1,6 @@
 """Whether the schemas of a CustomResourceDefinition are structural, with the messages of kube-apiserver."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -32,6 +33,8 @@ _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _MAP_TYPES = ("atomic", "granular")
 _INT_OR_STRING_TYPES = [{"type": "integer"}, {"type": "string"}]
 _LIST_TYPES = ("atomic", "set", "map")
+_RULE_REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
+_FIELD_STEP = re.compile(r"\.([A-Za-z_]\w*)|\['([^']+)'\]")
 
 
 class RulePlace(NamedTuple):
@@ -42,10 +45,20 @@ class RulePlace(NamedTuple):
     is_root: bool
     enclosing: tuple[Raw, ...] = ()
     """The schemas of the lists and maps around it: the rule is evaluated for each of their items."""
+    uncorrelated: str = ""
+    """The path of the outermost part around it whose old and new items cannot be told to be the same ones."""
 
 
-RuleCheck: TypeAlias = Callable[[str, bool, RulePlace], str]
-"""Why an expression cannot be used, given whether it is a condition; empty when it can."""
+class RuleFault(NamedTuple):
+    """Why an expression cannot be used."""
+
+    why: str
+    is_forbidden: bool = False
+    """Whether the expression is valid and costs too much."""
+
+
+RuleCheck: TypeAlias = Callable[[str, bool, RulePlace], RuleFault | None]
+"""What is wrong with an expression, given whether it is a condition."""
 
 
 def definition_causes(definition: Raw, rule_check: RuleCheck | None = None) -> list[Cause]:
@@ -77,6 +90,7 @@ def _all_parts(schema: Raw, field: str) -> Iterator[tuple[RulePlace, str]]:
         place, where = open_.pop()
         yield place, where
         part, around, repeated = place.schema, place.enclosing, (*place.enclosing, place.schema)
+        uncorrelated = place.uncorrelated or (where if _loses_correlation(part) else "")
         inside: list[tuple[Any, tuple[Raw, ...], str]] = [
             (child, around, f"{where}.properties[{key}]") for key, child in _mapping(part.get("properties")).items()
         ]
@@ -85,10 +99,15 @@ def _all_parts(schema: Raw, field: str) -> Iterator[tuple[RulePlace, str]]:
         for key in ("anyOf", "oneOf", "allOf"):
             inside += [(branch, around, f"{where}.{key}[{i}]") for i, branch in enumerate(part.get(key) or ())]
         open_ += [
-            (RulePlace(child, is_root=False, enclosing=enclosing), path)
+            (RulePlace(child, is_root=False, enclosing=enclosing, uncorrelated=uncorrelated), path)
             for child, enclosing, path in reversed(inside)
             if isinstance(child, dict)
         ]
+
+
+def _loses_correlation(schema: Raw) -> bool:
+    """Whether the items of a list are not known by keys, so that an item has no old value."""
+    return schema.get("type") == "array" and schema.get("x-kubernetes-list-type") != "map"
 
 
 def _size_causes(parts: list[tuple[Raw, str]]) -> Iterator[Cause]:
@@ -115,8 +134,10 @@ def _rule_errors(place: RulePlace, field: str, rule_check: RuleCheck) -> Iterato
     for i, rule in enumerate(place.schema.get("x-kubernetes-validations") or ()):
         for key in ("rule", "messageExpression"):
             expression = str(_mapping(rule).get(key) or "")
-            if expression.strip() and (why := rule_check(expression, key == "rule", place)):
-                yield invalid(f"{field}.x-kubernetes-validations[{i}].{key}", expression, why)
+            if not expression.strip() or (fault := rule_check(expression, key == "rule", place)) is None:
+                continue
+            where = f"{field}.x-kubernetes-validations[{i}].{key}"
+            yield forbidden(where, fault.why) if fault.is_forbidden else invalid(where, expression, fault.why)
 
 
 def schema_causes(schema: Raw, field: str) -> Iterator[Cause]:
@@ -264,8 +285,51 @@ def _map_type_causes(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
 
 def _rule_causes(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
     for i, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
-        if not str(_mapping(rule).get("rule", "")).strip():
-            yield required(f"{field}.x-kubernetes-validations[{i}].rule", "rule is not specified")
+        where, given = f"{field}.x-kubernetes-validations[{i}]", _mapping(rule)
+        expression, message = str(given.get("rule") or "").strip(), str(given.get("message") or "")
+        if not expression:
+            yield required(f"{where}.rule", "rule is not specified")
+        if message and not message.strip():
+            yield invalid(f"{where}.message", message, "message must be non-empty if specified")
+        elif _has_line_break(message.strip()):
+            yield invalid(f"{where}.message", message, "message must not contain line breaks")
+        elif _has_line_break(expression) and not message:
+            yield required(f"{where}.message", "message must be specified if rule contains line breaks")
+        if given.get("messageExpression") and not str(given["messageExpression"]).strip():
+            yield required(f"{where}.messageExpression", "messageExpression must be non-empty if specified")
+        if given.get("reason") is not None and given["reason"] not in _RULE_REASONS:
+            yield not_supported(f"{where}.reason", given["reason"], _RULE_REASONS)
+        if path := str(given.get("fieldPath") or ""):
+            yield from _field_path_causes(schema, path, f"{where}.fieldPath")
+
+
+def _has_line_break(text: str) -> bool:
+    return "\n" in text or "\r" in text
+
+
+def _field_path_causes(schema: Mapping[str, Any], path: str, field: str) -> Iterator[Cause]:
+    if not path.strip():
+        yield invalid(field, path, "fieldPath must be non-empty if specified")
+    if _has_line_break(path):
+        yield invalid(field, path, "fieldPath must not contain line breaks")
+    if not _has_field(schema, path):
+        yield invalid(field, path, "fieldPath must be a valid path")
+
+
+def _has_field(schema: Mapping[str, Any], path: str) -> bool:
+    """Whether a path of names and keys leads to a field; items of lists cannot be named."""
+    rest = path
+    while rest:
+        step = _FIELD_STEP.match(rest)
+        if step is None:
+            return False
+        inside = schema.get("additionalProperties")
+        if not isinstance(inside, dict):
+            inside = _mapping(schema.get("properties")).get(step[1] or step[2])
+        if not isinstance(inside, dict):
+            return False
+        schema, rest = inside, rest[step.end() :]
+    return True
 
 
 def _map_key_causes(schema: Mapping[str, Any], keys: list[str], field: str) -> Iterator[Cause]:

@@ -35,6 +35,8 @@ class SyntaxFault(Exception):
 class Literal(NamedTuple):
     type: str
     at: int
+    text: str = ""
+    """A string without escapes; empty for everything else."""
 
 
 class Name(NamedTuple):
@@ -187,7 +189,11 @@ class _CelParser:
     def _primary(self) -> Node:
         token = self._take()
         if token.kind == "string":
-            return Literal("bytes" if "b" in token.text.partition(token.text[-1])[0].lower() else "string", token.at)
+            prefix, quote, _ = token.text.partition(token.text[-1])
+            if "b" in prefix.lower():
+                return Literal("bytes", token.at)
+            content = token.text.removeprefix(prefix).strip(quote)
+            return Literal("string", token.at, content if prefix or "\\" not in content else "")
         if token.kind == "number":
             kind = "uint" if token.text[-1] in "uU" else "int"
             is_double = not token.text.lower().startswith("0x") and re.search(r"[.eE]", token.text)

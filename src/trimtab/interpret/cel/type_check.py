@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from trimtab.api.kinds.native.openapi import component
+from trimtab.api.schema.go_regexp import pattern_error
 from trimtab.api.value import Raw
 from trimtab.interpret.cel.syntax import MACROS, Call, Group, Index, Literal, Name, Node, Select, SyntaxFault, parse
 
@@ -17,6 +18,7 @@ MAX_REQUEST_BYTES = 3 * 1024 * 1024
 _STEPS_PER_ITERATION = 2
 _COMPARABLE = frozenset(("int", "uint", "double", "string", "bool", "bytes", "timestamp", "duration"))
 _NUMBERS = frozenset(("int", "uint", "double"))
+_WITHOUT_FIELDS = frozenset(("int", "uint", "double", "string", "bool", "bytes", "list"))
 _ESCAPES = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}
 _RESERVED = frozenset(
     (
@@ -113,6 +115,8 @@ def _infer_field(node: Select, scope: Mapping[str, CelType]) -> CelType:
     operand = _infer(node.operand, scope)
     if operand.name == "map":
         return DYN if node.optional else _item_type(operand)
+    if operand.name in _WITHOUT_FIELDS and not node.optional:
+        raise TypeFault(f"type '{_type_name(operand)}' does not support field selection", node.at)
     if operand.name != "object" or operand.schema is None:
         return DYN
     properties = operand.schema.get("properties") or {}
@@ -120,6 +124,11 @@ def _infer_field(node: Select, scope: Mapping[str, CelType]) -> CelType:
     if field is None:
         raise TypeFault(f"undefined field '{node.field}'", node.at)
     return DYN if node.optional else type_of_schema(field)
+
+
+def _type_name(type_: CelType) -> str:
+    """The type with those of its items, as errors name it."""
+    return f"list({_type_name(_item_type(type_))})" if type_.name == "list" else type_.name
 
 
 def unescape(name: str) -> str:
@@ -151,11 +160,33 @@ def _infer_call(node: Call, scope: Mapping[str, CelType]) -> CelType:
     if node.function == "cel.bind" or (node.target == Name("cel", 0) and node.function == "bind"):
         return DYN
     types = [_infer(argument, scope) for argument in node.arguments]
+    if node.function == "matches" and node.arguments:
+        _check_pattern(node.arguments[-1])
     if node.function == "_?_:_":
         return types[1] if types[1] == types[2] else DYN
     if node.function.startswith("_") or node.function in ("!_", "-_"):
         return _operator_type(node, types)
     return CelType(_RESULTS.get(node.function, "dyn")) if node.function in _RESULTS else DYN
+
+
+def _check_pattern(pattern: Node) -> None:
+    if isinstance(pattern, Literal) and pattern_error(pattern.text):
+        raise TypeFault("invalid matches argument", pattern.at)
+
+
+def uses_name(expression: str, name: str) -> bool:
+    """Whether an expression reads a variable."""
+    try:
+        open_: list[Any] = [parse(expression)]
+    except SyntaxFault:
+        return False
+    while open_:
+        node = open_.pop()
+        if isinstance(node, Name) and node.name == name:
+            return True
+        if isinstance(node, tuple):
+            open_ += [part for part in node if isinstance(part, tuple)]
+    return False
 
 
 def _infer_macro(node: Call, scope: Mapping[str, CelType]) -> CelType:

@@ -9,12 +9,12 @@ from importlib.util import find_spec
 from typing import Any
 
 from trimtab.api.schema.structural import CelError
-from trimtab.api.schema.structural_check import RulePlace
+from trimtab.api.schema.structural_check import RuleFault, RulePlace
 from trimtab.api.value import Raw
 from trimtab.interpret.cel.cost import count_iterations, estimate_cost
 from trimtab.interpret.cel.library import Overload
 from trimtab.interpret.cel.type_check import COST_LIMIT as STATIC_COST_LIMIT
-from trimtab.interpret.cel.type_check import check_types, max_size, type_of_schema
+from trimtab.interpret.cel.type_check import check_types, max_size, type_of_schema, uses_name
 from trimtab.interpret.cel.type_check import estimate_cost as estimate_static_cost
 from trimtab.server.auth.access_checks import VARIABLE, VARIABLE_TYPES, authorizer_overloads, evaluate_program
 
@@ -124,16 +124,21 @@ class CelRuleEvaluator(CelExpressions):
         why = "no further validation rules will be run due to call cost exceeds limit for rule"
         raise CelError(f"{why}: {expression}")
 
-    def check(self, expression: str, is_condition: bool, place: RulePlace) -> str:
+    def check(self, expression: str, is_condition: bool, place: RulePlace) -> RuleFault | None:
         """Why a rule cannot be used in its place: it does not compile, does not fit the schema, or costs too much."""
         self_type = type_of_schema(with_object_fields(place.schema) if place.is_root else place.schema)
         variables = {"self": self_type, "oldSelf": self_type}
-        if fault := check_types(expression, variables):
-            return f"compilation failed: {fault}"
-        if fault := self.compile_error(expression, is_condition):
-            return fault
+        prefix = "" if is_condition else "messageExpression "
+        if why := check_types(expression, variables):
+            return RuleFault(f"{prefix}compilation failed: {why}")
+        if why := self.compile_error(expression, is_condition):
+            return RuleFault(why)
+        if place.uncorrelated and uses_name(expression, "oldSelf"):
+            where = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {place.uncorrelated}"
+            return RuleFault(where)
         places = math.prod(max_size(type_of_schema(schema)) for schema in place.enclosing)
-        return _excess_message(estimate_static_cost(expression, variables) * places)
+        excess = _excess_message(estimate_static_cost(expression, variables) * places)
+        return RuleFault(excess, is_forbidden=True) if excess else None
 
 
 def with_object_fields(schema: Raw) -> Raw:
@@ -164,8 +169,8 @@ class NoExpressions:
     def compile_error(self, expression: str, is_condition: bool) -> str:
         return _NOT_INSTALLED
 
-    def check(self, expression: str, is_condition: bool, place: RulePlace) -> str:
-        return _NOT_INSTALLED
+    def check(self, expression: str, is_condition: bool, place: RulePlace) -> RuleFault | None:
+        return RuleFault(_NOT_INSTALLED)
 
 
 def _is_installed() -> bool:

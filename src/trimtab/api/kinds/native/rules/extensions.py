@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from trimtab.api.field_errors import duplicate, invalid, not_supported, required
 from trimtab.api.kinds.native.rules import common
+from trimtab.api.kinds.native.rules.definition_versions import check_conversion, check_versions_content
 from trimtab.api.names import subdomain_faults
 from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
@@ -33,6 +34,9 @@ def check_custom_resource_definition(new: Raw, old: Raw | None) -> Sequence[Caus
         found += common.check_one_of(spec["scope"], ("Cluster", "Namespaced"), "spec.scope")
     found += _check_versions(spec.get("versions") or [])
     found += _check_names(names)
+    if old is None or object_at(old, "spec") != spec:  # what was stored before a check existed still gets its status
+        found += check_versions_content(spec)
+        found += check_conversion(object_at(spec, "conversion") or {"strategy": "None"}, _check_client_config)
     if old is not None:
         found += _check_immutable_fields(spec, object_at(old, "spec"))
     return found
