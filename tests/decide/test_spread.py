@@ -19,14 +19,28 @@ numbers = st.integers(-(2**40), 2**40)
         st.tuples(st.integers(0, 3), st.integers(0, 2**32), st.integers(0, 2) | numbers, st.integers(0, 2) | numbers),
         min_size=1,
         max_size=12,
-    )
+    ),
+    st.integers(1, 8),
 )
-def test_clusters_rank_by_overflow_prioritizers_score_capacity_and_name(rows: list[tuple[int, int, int, int]]) -> None:
+def test_clusters_rank_by_overflow_prioritizers_score_capacity_and_name(
+    rows: list[tuple[int, int, int, int]], times: int
+) -> None:
+    """Few clusters are sorted as lists, many as arrays."""
+    rows = rows * times
     overflow, room, score, total = (np.array(side, dtype=np.int64) for side in zip(*rows, strict=True))
     standing = ClusterRanking(room, score=score, total=total, overflow=overflow)
     order = sorted(range(len(rows)), key=lambda i: (rows[i][0], -rows[i][3], -rows[i][2], -rows[i][1], i))
-    assert standing.sort(np.arange(len(rows))).tolist() == order
-    assert standing.sort_few(np.arange(len(rows))) == order
+    assert standing.sort(np.arange(len(rows))) == order
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=80), st.dictionaries(st.integers(0, 79), st.integers(-2, 2)))
+def test_scores_of_a_few_clusters_rank_like_scores_of_all(room: list[int], few: dict[int, int]) -> None:
+    capacity, scores = np.array(room), np.zeros(len(room), dtype=np.int64)
+    few = {column: score for column, score in few.items() if column < len(room)}
+    scores[list(few)] = list(few.values())
+    columns = np.arange(len(room))
+    assert ClusterRanking(capacity, score=few).sort(columns) == ClusterRanking(capacity, score=scores).sort(columns)
 
 
 def spread(*constraints: tuple[str, int, int], **scheduling: str) -> dict[str, Any]:

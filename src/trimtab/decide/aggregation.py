@@ -86,5 +86,5 @@ def _aggregation_candidates(
     first = np.searchsorted(columns, in_use).tolist() if in_use else ()
     some = columns[candidates_for_fewest(target, capacity[columns], first)]
     # where only capacity and name matter, equal capacities are in the right order already
-    few: list[int] = some.tolist() if ranking.is_by_capacity_only else ranking.sort_few(some)
+    few: list[int] = some.tolist() if ranking.is_by_capacity_only else ranking.sort(some)
     return few

@@ -115,9 +115,6 @@ class FilterPlugin(Generic[A, T]):
         return self.array is not None and self.reads is None
 
 
-NO_COLUMNS: Array = np.empty(0, dtype=np.intp)
-
-
 class SparseScores(NamedTuple):
     """The scores of one request: an array that requests share, and what this request adds to a few columns of it."""
 
@@ -125,15 +122,20 @@ class SparseScores(NamedTuple):
     """Equal keys have equal arrays on one fleet; None: the array belongs to this request."""
     common: Callable[[], Array] | None
     """Computes the shared array; None: 0 everywhere."""
-    columns: Array = NO_COLUMNS
-    """Without repetition."""
-    added: Array | int = 0
-    """What is added to these columns."""
+    columns: list[int] | Array = []
+    """Without repetition; a list where they are few, because lists of a few numbers are faster than arrays."""
+    added: list[int] | Array | int = 0
+    """What is added to these columns: one number each, or one for all."""
 
     def by_column(self, size: int) -> Array:
         scores = np.zeros(size, dtype=np.int64) if self.common is None else self.common().copy()
-        scores[self.columns] += self.added
+        if len(self.columns):
+            scores[self.columns] += self.added
         return scores
+
+    def weighted(self, weight: int) -> list[int] | Array | int:
+        """What is added to the columns, times this weight."""
+        return [score * weight for score in self.added] if isinstance(self.added, list) else self.added * weight
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -472,19 +474,32 @@ def _all_scores(array: Callable[[A, Fleet[T], Mask], Array | None], request: A, 
     return np.zeros(len(fleet), dtype=np.int64) if scores is None else scores
 
 
+def few_scores(plugins: Sequence[ScorePlugin[A, T]], request: A, fleet: Fleet[T]) -> dict[int, int] | None:
+    """The sum of the scores by column, where these plugins score only named targets; else None."""
+    total: dict[int, int] = {}
+    for plugin in plugins:
+        if not _scores_only_named(plugin):
+            return None
+        for column, score in _scores_of_named(plugin, request, fleet).items():
+            total[column] = total.get(column, 0) + score
+    return total
+
+
+def _scores_only_named(plugin: ScorePlugin[A, T]) -> bool:
+    return not (plugin.targets is None or plugin.depends_on_fleet or plugin.skips or plugin.normalize)
+
+
 def weighted_total(
     plugins: Iterable[tuple[ScorePlugin[A, T], int]], request: A, fleet: Fleet[T], feasible: Mask
 ) -> Array:
     """The weighted sum of the scores, for every feasible target."""
     total = np.zeros(len(fleet), dtype=np.int64)
     for plugin, weight in plugins:
-        if plugin.targets is None or plugin.depends_on_fleet or plugin.skips or plugin.normalize:
-            scores = scores_of(plugin, request, fleet, feasible)
-            if scores is not None:
-                total += weight * scores
-        else:
+        if _scores_only_named(plugin):
             for column, score in _scores_of_named(plugin, request, fleet).items():
                 total[column] += weight * score
+        elif (scores := scores_of(plugin, request, fleet, feasible)) is not None:
+            total += weight * scores
     return total
 
 

@@ -89,6 +89,9 @@ class ObservedAttempt(PlacementAttempt):
                     total += weighted_total([(plugin, weight)], query, self.fleet, feasible)
         return total
 
+    def score(self, plugins: Sequence[ScorePlugin[Any, Cluster]]) -> Array:
+        return self.weigh([(plugin, 1) for plugin in plugins], self.ask)
+
     @lazily
     def selected_columns(self) -> Array | list[int] | SpreadFailure:
         with self._observer.measure(SELECT) as result:

@@ -23,6 +23,7 @@ from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import (
     FeasibleSet,
     ScorePlugin,
+    few_scores,
     hashable_key,
     prioritizers,
     weighted_total,
@@ -115,6 +116,11 @@ class PlacementAttempt:
         """The weighted sum of the scores of these plugins."""
         return weighted_total(plugins, query, self.fleet, self.feasible.mask)
 
+    def score(self, plugins: Sequence[ScorePlugin[Any, Cluster]]) -> Array | dict[int, int]:
+        """The sum of the scores of these plugins; by column where only a few have one."""
+        few = few_scores(plugins, self.ask, self.fleet)
+        return self.weigh([(plugin, 1) for plugin in plugins], self.ask) if few is None else few
+
     def score_query(self, ranked: Prioritizer) -> ScoreQuery:
         placed = self.ask.placed_clusters
         if ranked.plugin != "Balance" or DECISION_COUNTS not in self.fleet.external_values:
@@ -136,8 +142,9 @@ class PlacementAttempt:
         plugins = [plugin for plugin in scores_for(self.ask) if plugin.targets is None or plugin.targets(self.ask)]
         if not plugins and not self.ask.placement.prioritizers and self.ask.group < 0:
             return ClusterRanking(self.available)
-        score = self.weigh([(plugin, 1) for plugin in plugins], self.ask) if plugins else None
-        return ClusterRanking(self.available, score=score, total=self.total, overflow=self.overflow)
+        return ClusterRanking(
+            self.available, score=self.score(plugins) if plugins else None, total=self.total, overflow=self.overflow
+        )
 
     @lazily
     def selected_columns(self) -> Array | list[int] | SpreadFailure:
@@ -186,7 +193,7 @@ class PlacementAttempt:
     def _assign_tier_by_tier(self, selected: Selected, overflow: Array) -> ReplicaShares | Failure:
         """The group's own clusters first; the rest goes to its overflow affinities in order."""
         left, together = self.ask.replicas, dict[int, int]()
-        ordered = selected if isinstance(selected, list) else self.ranking.sort(selected).tolist()
+        ordered = selected if isinstance(selected, list) else self.ranking.sort(selected)
         for tier in sorted(set(overflow[ordered].tolist())):
             members = [column for column in ordered if overflow[column] == tier]
             replicas = min(left, int(self.available[members].sum()))

@@ -12,12 +12,13 @@ from typing import NamedTuple, TypeAlias
 
 
 class RegionGroup(NamedTuple):
-    name: str
+    number: int
+    """Groups are numbered in name order: numbers compare like names."""
     size: int
     weight: int
 
 
-GroupFields: TypeAlias = tuple[str, int, int]
+GroupFields: TypeAlias = tuple[int, int, int]
 """The fields of a group."""
 
 
@@ -42,8 +43,8 @@ class _Combination(NamedTuple):
     positions: tuple[int, ...]
 
 
-def choose_groups(groups: Sequence[GroupFields], wanted: RegionRequirement) -> list[str]:
-    """The names of the selected groups, heaviest first; empty when no combination is complete."""
+def choose_groups(groups: Sequence[GroupFields], wanted: RegionRequirement) -> list[int]:
+    """The numbers of the selected groups, heaviest first; empty when no combination is complete."""
     if wanted.max_groups <= 0:
         return []
     if (
@@ -51,15 +52,15 @@ def choose_groups(groups: Sequence[GroupFields], wanted: RegionRequirement) -> l
         and _smallest_total_size(groups, wanted.min_groups) >= wanted.min_clusters
     ):
         # even the smallest groups have enough clusters, so every combination has the minimum length: take the heaviest
-        heaviest = sorted([(-weight, -size, name) for name, size, weight in groups])[: wanted.min_groups]
-        return [name for _, name in sorted([(weight, name) for weight, _, name in heaviest])]
-    return [group.name for group in _search(tuple([RegionGroup(*group) for group in groups]), wanted)]
+        heaviest = sorted([(-weight, -size, number) for number, size, weight in groups])[: wanted.min_groups]
+        return [number for _, number in sorted([(weight, number) for weight, _, number in heaviest])]
+    return [group.number for group in _search(tuple([RegionGroup(*group) for group in groups]), wanted)]
 
 
 @lru_cache(maxsize=1024)
 def _search(groups: tuple[RegionGroup, ...], wanted: RegionRequirement) -> list[RegionGroup]:
     """Workloads of one policy often have equal regions and weights: the last searches are remembered."""
-    ordered = sorted(groups, key=lambda group: (group.size, -group.weight, group.name))
+    ordered = sorted(groups, key=lambda group: (group.size, -group.weight, group.number))
     search = _Search(ordered, wanted)
     choices = [
         choice
@@ -80,7 +81,7 @@ def _smallest_total_size(groups: Sequence[GroupFields], count: int) -> int:
 
 
 def _sort_by_weight(groups: Iterable[RegionGroup]) -> list[RegionGroup]:
-    return sorted(groups, key=lambda group: (-group.weight, group.name))
+    return sorted(groups, key=lambda group: (-group.weight, group.number))
 
 
 class _Search:
@@ -93,7 +94,7 @@ class _Search:
         self.tables: dict[bool, _Table] = {}
 
     def is_complete(self, groups: Sequence[RegionGroup]) -> bool:
-        chosen = sorted(groups, key=lambda group: (group.size, -group.weight, group.name))
+        chosen = sorted(groups, key=lambda group: (group.size, -group.weight, group.number))
         size = sum(group.size for group in chosen)
         if size < self.wanted.min_clusters:
             return False

@@ -178,10 +178,15 @@ class DecisionCounts:
         """How many columns have the highest count."""
         return int(np.count_nonzero(self.counts == self.highest))
 
-    def highest_without(self, columns: Array, times: Array | int, decided: Sequence[str]) -> int:
-        """The highest count without the requester's own decisions: how often in each column, and the names of all."""
-        highest, least = self.highest, self._columns_with_highest
-        if len(columns) >= least and np.count_nonzero(self.counts[columns] == highest) == least:
+    def highest_without(
+        self, columns: list[int] | Array, selected: list[int] | Array, times: Array | int, decided: Sequence[str]
+    ) -> int:
+        """The highest count without the requester's own decisions: their columns, the counts there, how many are its own,
+        and the names of all.
+        """
+        highest = self.highest
+        held = selected.count(highest) if isinstance(selected, list) else np.count_nonzero(selected == highest)
+        if held == self._columns_with_highest:
             counts = self.counts.copy()
             counts[columns] -= times
             highest = int(counts.max(initial=0))

@@ -1,6 +1,6 @@
 """Selects among feasible clusters: their ranking, and the spread constraints."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from trimtab.decide.request import DUPLICATED, PlacementRequest
 
 V = TypeVar("V")
 _GROUP_WEIGHT = 1000
+_FEW = 64
 _KEY_BITS = 62
 _CAPACITY_BITS = 33
 _MAX_CAPACITY = (1 << _CAPACITY_BITS) - 1
@@ -24,18 +25,44 @@ class ClusterRanking:
     """What clusters are ranked by, one number per column of the fleet."""
 
     def __init__(
-        self, available: Array, *, score: Array | None = None, total: Array | None = None, overflow: Array | None = None
+        self,
+        available: Array,
+        *,
+        score: Array | dict[int, int] | None = None,
+        total: Array | None = None,
+        overflow: Array | None = None,
     ) -> None:
         self.available = available
         """Capacity, including the replicas that the workload already has there."""
-        self.score = score
-        """None: equal for all."""
+        self.given_score = score
+        """None: equal for all; where only a few columns have one, these: usually the clusters in use."""
         self.total = total
         """The total of the placement's prioritizers; None: there are none."""
         self.overflow = overflow
         """0 for the group's own clusters, then 1, 2 ... for those of its overflow affinities; None: no groups."""
         self.is_by_capacity_only = score is None and total is None and overflow is None
         """Only capacity and name matter."""
+
+    @lazily
+    def score(self) -> Array | None:
+        """The scores of all columns."""
+        if not isinstance(self.given_score, dict):
+            return self.given_score
+        scores = np.zeros(len(self.available), dtype=np.int64)
+        for column, score in self.given_score.items():
+            scores[column] = score
+        return scores
+
+    def score_of(self, column: int) -> int:
+        if isinstance(self.given_score, dict):
+            return self.given_score.get(column, 0)
+        return 0 if self.given_score is None else int(self.given_score[column])
+
+    def columns_with_score(self) -> Iterable[int]:
+        """The columns whose score is not 0."""
+        if self.given_score is None:
+            return ()
+        return self.given_score if isinstance(self.given_score, dict) else self.given_score.nonzero()[0].tolist()
 
     @lazily
     def _upper_keys(self) -> Array | None:
@@ -50,31 +77,45 @@ class ClusterRanking:
             width += int(steps.max()).bit_length()
         return keys if width <= _KEY_BITS else None
 
-    def sort(self, columns: Array) -> Array:
+    def sort(self, columns: Array) -> list[int]:
         """The columns, best first: overflow order, prioritizers, score, available replicas, name."""
+        ordered: list[int] = self._sort_few(columns) if len(columns) <= _FEW else self._sort_many(columns).tolist()
+        return ordered
+
+    def _sort_few(self, columns: Array) -> list[int]:
+        """Lists are faster than arrays here. Later sorts are stable: they count before the earlier ones."""
+        by_capacity = sorted(zip((-self.available[columns]).tolist(), columns.tolist(), strict=True))
+        ordered = [column for _, column in by_capacity]
+        if isinstance(self.given_score, dict):
+            scores = dict.fromkeys(ordered, 0)
+            scores |= {column: score for column, score in self.given_score.items() if column in scores}
+            ordered.sort(key=scores.__getitem__, reverse=True)
+        elif self.given_score is not None:
+            ordered.sort(key=self.given_score.item, reverse=True)
+        if self.total is not None:
+            ordered.sort(key=self.total.item, reverse=True)
+        if self.overflow is not None:
+            ordered.sort(key=self.overflow.item)
+        return ordered
+
+    def _sort_many(self, columns: Array) -> Array:
         bits = len(self.available).bit_length()
         keys = _MAX_CAPACITY - self.available[columns]
         keys <<= bits
         keys |= columns
         if not self.is_by_capacity_only:
             if self._upper_keys is None:
-                return columns[self._order(columns)]
+                return self._sort_without_keys(columns)
             keys |= self._upper_keys[columns]
         keys.sort()
         keys &= (1 << bits) - 1
         return keys
 
-    def _order(self, columns: Array) -> Array:
-        """The indexes that sort these columns, without sort keys."""
+    def _sort_without_keys(self, columns: Array) -> Array:
         by = [columns, -self.available[columns]]
         by += [-array[columns] for array in (self.score, self.total) if array is not None]
         by += [self.overflow[columns]] if self.overflow is not None else []
-        return np.lexsort(by)
-
-    def sort_few(self, columns: Array) -> list[int]:
-        """The same for a few columns."""
-        ordered: list[int] = columns[self._order(columns)].tolist()
-        return ordered
+        return columns[np.lexsort(by)]
 
 
 class SpreadFailure(NamedTuple):
@@ -97,31 +138,30 @@ def select_by_spread_constraints(
 
 
 def _select_by_cluster(
-    constraint: SpreadConstraint, ranked: Array, available: Array, need: int | None
+    constraint: SpreadConstraint, ranked: Sequence[int], available: Array, need: int | None
 ) -> list[int] | SpreadFailure:
     if len(ranked) < constraint.min_groups:
         return SpreadFailure("the number of feasible clusters is less than spreadConstraint.MinGroups")
     count = min(len(ranked), constraint.max_groups)
-    taken = ranked[:count]
+    taken = list(ranked[:count])
     if need is not None:
-        if int(available[taken].sum()) < need:
-            taken = _swap_for_capacity(taken, ranked[count:], available, need)
+        if count and int(available[taken].sum()) < need:
+            taken = _swap_for_capacity(np.array(taken), np.array(ranked[count:], dtype=np.intp), available, need)
         if count == 0 or int(available[taken].sum()) < need:
             return SpreadFailure(f"no enough resource when selecting {count} clusters")
-    chosen: list[int] = taken.tolist()
-    return chosen
+    return taken
 
 
-def _swap_for_capacity(taken: Array, rest: Array, available: Array, need: int) -> Array:
+def _swap_for_capacity(taken: Array, rest: Array, available: Array, need: int) -> list[int]:
     """From last to first, replace each by the remaining cluster with the most capacity until there is enough."""
-    taken, rest = taken.copy(), rest.copy()
     for position in range(len(taken) - 1, -1, -1):
         if int(available[taken].sum()) >= need or len(rest) == 0:
             break
         roomiest = int(np.argmax(available[rest]))
         if available[rest[roomiest]] > available[taken[position]]:
             taken[position], rest[roomiest] = rest[roomiest], taken[position]
-    return taken
+    swapped: list[int] = taken.tolist()
+    return swapped
 
 
 def _select_by_region(
@@ -144,7 +184,9 @@ class _RegionIndex(NamedTuple):
     """The feasible clusters by region."""
 
     names: list[str]
-    """The regions in name order: a region is its position here."""
+    """The regions in name order."""
+    numbers: range
+    """A region is its position among the names."""
     columns: list[Array]
     """The clusters of each region, in name order."""
     sizes: list[int]
@@ -163,6 +205,7 @@ class _RegionIndex(NamedTuple):
         by_region = columns[np.argsort(region_of, kind="stable")]
         return _RegionIndex(
             names.tolist(),
+            range(len(names)),
             np.split(by_region, starts[1:]),
             sizes.tolist(),
             by_region,
@@ -190,35 +233,32 @@ class _RegionSelection:
             return self._choose_groups(self._weights_when_duplicated(request.replicas), wanted)
         want = -(-request.replicas // max(1, wanted.min_groups))
         capacities = np.add.reduceat(self.ranking.available[self.index.all_columns], self.index.starts).tolist()
-        if self.ranking.score is None and min(capacities) >= want:
+        regions = map(self.index.region_of.get, self.ranking.columns_with_score())
+        scored = {region for region in regions if region is not None}
+        if not scored and min(capacities) >= want:
             # the usual case: every region has enough capacity, and no score counts
             even = [min(want, 1)] * len(capacities)
             return self._compute_once((wanted, min(want, 1)), lambda: self._choose_groups(even, wanted))
         weights = [min(capacity, want) * _GROUP_WEIGHT for capacity in capacities]
-        if self.ranking.score is not None:
-            for region in self._regions_with_scores(self.ranking.score):
-                weights[region] += self._mean_score(region, self.ranking.score, want, wanted.least_clusters)
+        for region in scored:
+            weights[region] += self._mean_score(region, want, wanted.least_clusters)
         return self._choose_groups(weights, wanted)
 
     def _choose_groups(self, weights: Sequence[int], wanted: RegionRequirement) -> list[int]:
-        names = self.index.names
-        groups = list(zip(names, self.index.sizes, weights, strict=True))
-        return [names.index(name) for name in choose_groups(groups, wanted)]
+        """Regions are numbered in name order, so their numbers compare like their names."""
+        return choose_groups(list(zip(self.index.numbers, self.index.sizes, weights, strict=True)), wanted)
 
-    def _regions_with_scores(self, scores: Array) -> set[int]:
-        found = map(self.index.region_of.get, scores.nonzero()[0].tolist())
-        return {region for region in found if region is not None}
-
-    def _mean_score(self, region: int, scores: Array, want: int, least_clusters: int) -> int:
+    def _mean_score(self, region: int, want: int, least_clusters: int) -> int:
         """The mean score of the first clusters of a region, at least so many, that have the capacity that is wanted."""
-        ranked = self.ranking.sort(self.index.columns[region])
-        capacity = used = 0
-        for here in self.ranking.available[ranked].tolist():
+        capacity = used = total = 0
+        room_of, score_of = self.ranking.available.item, self.ranking.score_of
+        for column in self.ranking.sort(self.index.columns[region]):
             if capacity >= want and used >= least_clusters:
                 break
-            capacity += here
+            capacity += room_of(column)
+            total += score_of(column)
             used += 1
-        return _truncated_mean(sum(scores[ranked[:used]].tolist()), used)
+        return _truncated_mean(total, used)
 
     def _weights_when_duplicated(self, replicas: int) -> list[int]:
         """Regions with more clusters that can take all replicas are better; then their mean score."""
@@ -234,8 +274,7 @@ class _RegionSelection:
 
     def take_clusters(self, regions: Sequence[int], most_clusters: int) -> list[int]:
         """The best cluster of each region, then the best of the remaining ones, up to `most_clusters`."""
-        candidates = np.concatenate([self.index.columns[region] for region in regions])
-        ranked: list[int] = self.ranking.sort(candidates).tolist()
+        ranked = self.ranking.sort(self._columns_in(regions))
         best: dict[int, int] = {}
         for column in ranked:
             if best.setdefault(self.index.region_of[column], column) == column and len(best) == len(regions):
@@ -243,6 +282,12 @@ class _RegionSelection:
         taken = [best[region] for region in regions]
         more = max(0, min(len(ranked), most_clusters) - len(taken))
         return taken + [column for column in ranked[:most_clusters] if column not in taken][:more]
+
+    def _columns_in(self, regions: Sequence[int]) -> Array:
+        """The clusters of these regions. Workloads of one policy are often given the same ones."""
+        return self._compute_once(
+            ("columns in", *regions), lambda: np.concatenate([self.index.columns[region] for region in regions])
+        )
 
 
 def _truncated_mean(total: int, count: int) -> int:

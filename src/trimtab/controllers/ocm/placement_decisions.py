@@ -75,18 +75,19 @@ def decision_effects(
     held = snapshot.decisions_of(placement.namespace, placement.name).pages
     totals = ""
     owner, events = owner_reference(placement), DecisionEvents(placement)
+    labels_of = GroupLabels(placement)
     for page in gaining_pages_first(wanted, held) if view.profile.decisions_add_before_remove else wanted:
         before = held.get(page.name)
         if before is None:
-            yield new_decision(placement, page, scores, owner)
+            yield new_decision(placement, page, scores, owner, labels_of[page.group, page.group_index])
             yield events.record("DecisionCreate", f"Decision {page.name} is created")
         if is_changed(page, before, scores):
             if before is not None:
                 yield before.decision.but(status=status_of(page, scores))
             totals = totals or format_totals(decision, snapshot.fleet)
             yield from update_events(events, page, decision, totals)
-        elif before is not None and before.decision.metadata.labels != labels_of(placement, page):
-            metadata = before.decision.metadata.but(labels=labels_of(placement, page))
+        elif before is not None and before.decision.metadata.labels != labels_of[page.group, page.group_index]:
+            metadata = before.decision.metadata.but(labels=labels_of[page.group, page.group_index])
             yield before.decision.but(metadata=metadata)
     yield from removal_effects(events, held.values(), {page.name for page in wanted})
 
@@ -122,8 +123,20 @@ def removal_effects(events: "DecisionEvents", held: Iterable[StoredDecision], wa
             yield events.record("DecisionDelete", f"Decision {one.decision.name} is deleted")
 
 
-def labels_of(placement: OcmPlacement, page: DecisionPage) -> dict[str, str]:
-    return {PLACEMENT_LABEL: placement.name, GROUP_NAME_LABEL: page.group, GROUP_INDEX_LABEL: str(page.group_index)}
+class GroupLabels(dict[tuple[str, int], dict[str, str]]):
+    """The labels of the PlacementDecisions by name and index of the group, whose pages share them."""
+
+    def __init__(self, placement: OcmPlacement) -> None:
+        self._placement = placement.name
+
+    def __missing__(self, group: tuple[str, int]) -> dict[str, str]:
+        name, index = group
+        labels = self[group] = {
+            PLACEMENT_LABEL: self._placement,
+            GROUP_NAME_LABEL: name,
+            GROUP_INDEX_LABEL: str(index),
+        }
+        return labels
 
 
 def is_changed(page: DecisionPage, before: StoredDecision | None, scores: Scores) -> bool:
@@ -134,22 +147,19 @@ def is_changed(page: DecisionPage, before: StoredDecision | None, scores: Scores
 
 def status_of(page: DecisionPage, scores: Scores) -> PlacementDecisionStatus:
     if scores is None:
-        return PlacementDecisionStatus(decisions=decisions_without_scores(page.clusters))
+        clusters = page.clusters
+        return _shared_status(clusters) if len(clusters) == PAGE_SIZE else _status_without_scores(clusters)
     return PlacementDecisionStatus(
         decisions=tuple([ClusterDecision(cluster_name=name, score=scores.get(name)) for name in page.clusters])
     )
 
 
-def decisions_without_scores(clusters: list[str]) -> tuple[ClusterDecision, ...]:
-    return _shared_entries(clusters) if len(clusters) == PAGE_SIZE else _entries_of(clusters)
+def _status_without_scores(clusters: list[str]) -> PlacementDecisionStatus:
+    return PlacementDecisionStatus(decisions=tuple([ClusterDecision(cluster_name=name) for name in clusters]))
 
 
-def _entries_of(clusters: list[str]) -> tuple[ClusterDecision, ...]:
-    return tuple([ClusterDecision(cluster_name=name) for name in clusters])
-
-
-_shared_entries = cache_by_identity(_entries_of, max_entries=1024)
-"""Placements that have the same clusters share the entries of a full page."""
+_shared_status = cache_by_identity(_status_without_scores, max_entries=1024)
+"""Placements that have the same clusters share the status of a full page."""
 
 
 def owner_reference(placement: OcmPlacement) -> OwnerReference:
@@ -164,13 +174,17 @@ def owner_reference(placement: OcmPlacement) -> OwnerReference:
 
 
 def new_decision(
-    placement: OcmPlacement, page: DecisionPage, scores: Scores, owner: OwnerReference | None = None
+    placement: OcmPlacement,
+    page: DecisionPage,
+    scores: Scores,
+    owner: OwnerReference | None = None,
+    labels: dict[str, str] | None = None,
 ) -> PlacementDecision:
-    """`owner` is the reference to the Placement, if there is one already."""
+    """`owner` (the reference to the Placement) and `labels` are given where other pages share them."""
     metadata = Meta(
         name=page.name,
         namespace=placement.namespace,
-        labels=labels_of(placement, page),
+        labels=labels or GroupLabels(placement)[page.group, page.group_index],
         owner_references=(owner or owner_reference(placement),),
     )
     return PlacementDecision(metadata=metadata, status=status_of(page, scores) if page.clusters else None)

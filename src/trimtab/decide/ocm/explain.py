@@ -98,7 +98,7 @@ def debug_document(placement: OcmPlacement, request: OcmRequest, snapshot: Place
         left.extend(filter_stages(request, snapshot))
         feasible = left[-1].mask
         scored = list(prioritizer_scores(request, snapshot, feasible))
-        found = search(request, snapshot, eligible_clusters(request, snapshot))
+        found = search(request, snapshot)
     except (Misconfigured, UnlistableClusterSet) as fault:
         return _without_empty(
             {**answer, "filteredPipelineResults": _stage_documents(left, snapshot), "error": str(fault)}

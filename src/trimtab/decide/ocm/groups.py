@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from trimtab.api.cache_by_identity import cache_by_identity
 from trimtab.api.kinds.ocm_clusters import ManagedCluster
-from trimtab.api.kinds.ocm_placement import DecisionGroup, GroupStrategy
+from trimtab.api.kinds.ocm_placement import DecisionGroup, DecisionStrategy, GroupStrategy
 from trimtab.api.value import IntOrString
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import hashable_key
@@ -13,14 +13,14 @@ from trimtab.decide.ocm.decision import Misconfigured, OcmDecisionGroup
 from trimtab.decide.ocm.selectors import matcher_of
 from trimtab.decide.ocm.snapshot import PAGE_SIZE, page_name
 
-_ONE_GROUP = GroupStrategy()
+_ONE_GROUP = DecisionStrategy().group_strategy
 
 
 def split_into_groups(
     chosen: list[int], strategy: GroupStrategy, fleet: Fleet[ManagedCluster]
 ) -> tuple[tuple[OcmDecisionGroup, ...], str]:
     """The groups, and why the remaining clusters are in none; the order of the columns is kept."""
-    if strategy == _ONE_GROUP:
+    if strategy is _ONE_GROUP or strategy == _ONE_GROUP:
         return (OcmDecisionGroup("", _names_of(chosen, fleet)),), ""
     groups: list[OcmDecisionGroup] = []
     try:

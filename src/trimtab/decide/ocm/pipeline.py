@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache, partial
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,10 +55,19 @@ class _EligibleClusters(NamedTuple):
     """Equal for requests with the same eligible clusters."""
 
 
+class _SearchPlan(NamedTuple):
+    """What requests share that differ only in their clusters, the number of clusters and their groups."""
+
+    eligible: _EligibleClusters
+    feasible: FeasibleSet
+    plugins: tuple[WeightedPrioritizer, ...]
+    first_expiry: float
+    """When the first score expires, in seconds; infinity for never."""
+
+
 def decide(request: OcmRequest, snapshot: PlacementSnapshot) -> OcmDecision:
     """The decision for one Placement; raises UnlistableClusterSet."""
-    eligible = eligible_clusters(request, snapshot)
-    found = search(request, snapshot, eligible)
+    eligible, found = _search(request, snapshot)
     strategy = request.spec.decision_strategy.group_strategy
     return OcmDecision(
         bound_sets=eligible.bound_sets,
@@ -112,19 +122,26 @@ def _is_not_terminating(cluster: ManagedCluster) -> bool:
     return cluster.metadata.deletion_timestamp is None
 
 
-def search(request: OcmRequest, snapshot: PlacementSnapshot, eligible: _EligibleClusters) -> SearchResult:
-    """The best of these clusters. An invalid Placement gets none, and its status says why."""
-    columns = _NO_COLUMNS
-    spec = request.spec
-    wanted = spec.number_of_clusters
+def search(request: OcmRequest, snapshot: PlacementSnapshot) -> SearchResult:
+    """The best of the eligible clusters. An invalid Placement gets none, and its status says why."""
+    return _search(request, snapshot)[1]
+
+
+def _search(request: OcmRequest, snapshot: PlacementSnapshot) -> tuple[_EligibleClusters, SearchResult]:
     try:
-        feasible = feasible_clusters(request, snapshot, eligible)
-        columns = feasible.columns
-        plugins = weighted_prioritizers(spec.prioritizer_policy)
-        validate_number_of_clusters(wanted)
+        plan = _plan_search(request, snapshot)
     except Misconfigured as fault:
-        return SearchResult(columns, [], status=SearchStatus(MISCONFIGURED, fault.plugin, fault.message))
-    compute_totals = partial(total_scores, request, snapshot, feasible, plugins)
+        eligible = eligible_clusters(request, snapshot)
+        try:
+            columns = feasible_clusters(request, snapshot, eligible).columns
+        except Misconfigured:
+            columns = _NO_COLUMNS
+        return eligible, _misconfigured(columns, fault)
+    spec, feasible = request.spec, plan.feasible
+    columns, wanted = feasible.columns, spec.number_of_clusters
+    if wanted is not None and wanted < 0:
+        return plan.eligible, _misconfigured(columns, Misconfigured("", "numberOfClusters must not be negative"))
+    compute_totals = partial(total_scores, request, snapshot, feasible, plan.plugins)
     spread = spec.spread_policy.spread_constraints if request.uses_spread_policy else ()
     if spread:
         chosen = select_spread(compute_totals().by_column()[columns], columns, wanted, spread, snapshot.fleet)
@@ -132,22 +149,45 @@ def search(request: OcmRequest, snapshot: PlacementSnapshot, eligible: _Eligible
         chosen = _listed_columns(feasible, snapshot.fleet)
     else:
         chosen = compute_totals().best_columns(wanted)
-    warnings, scores_until = score_expiry(snapshot, feasible, plugins)
-    return SearchResult(
+    warnings, scores_until = ((), None) if plan.first_expiry == inf else score_expiry(snapshot, feasible, plan.plugins)
+    return plan.eligible, SearchResult(
         columns,
         chosen,
         compute_totals,
         (wanted or len(chosen)) - len(chosen),
         warnings[0] if warnings else SUCCESS_STATUS,
         warnings,
-        next_toleration_end(request, snapshot.fleet),
+        next_toleration_end(request, snapshot.fleet) if spec.tolerations else None,
         scores_until,
     )
 
 
-def validate_number_of_clusters(wanted: int | None) -> None:
-    if wanted is not None and wanted < 0:
-        raise Misconfigured("", "numberOfClusters must not be negative")
+def _misconfigured(columns: Array, fault: Misconfigured) -> SearchResult:
+    return SearchResult(columns, [], status=SearchStatus(MISCONFIGURED, fault.plugin, fault.message))
+
+
+def _plan_search(request: OcmRequest, snapshot: PlacementSnapshot) -> _SearchPlan:
+    """The plan of this request; raises Misconfigured. It is made once for all requests that differ in nothing it reads."""
+    fleet, spec = snapshot.fleet, request.spec
+    policy = hashable_key(spec.prioritizer_policy)
+    filter_keys = [
+        filter_key(plugin, request, fleet)
+        for plugin in ordered_filters()
+        if plugin.skips is None or not plugin.skips(request)
+    ]
+
+    def make() -> _SearchPlan:
+        eligible = eligible_clusters(request, snapshot)
+        feasible = feasible_clusters(request, snapshot, eligible)
+        plugins = weighted_prioritizers(spec.prioritizer_policy)
+        resources = {one.coordinate.add_on.resource_name for one in plugins if one.coordinate.add_on is not None}
+        first = min([_first_score_expiry(resource, feasible, fleet) for resource in resources], default=inf)
+        return _SearchPlan(eligible, feasible, plugins, first)
+
+    if None in filter_keys:
+        return make()
+    key = (snapshot.sets_revision, request.namespace, spec.cluster_sets, policy, *filter_keys)
+    return fleet.compute_once(key, make)
 
 
 @cache

@@ -166,6 +166,7 @@ class PlacementSnapshotCache:
         self._counted_layout = -1
         self._counts = DecisionCounts(np.zeros(0, dtype=np.int64), {})
         self._sets_revision = 0
+        self._latest: PlacementSnapshot | None = None
         self._changed_clusters: dict[str, ManagedCluster | None] = {}
         self._changed_scores: dict[str, dict[str, ExternalValue | None]] = {}
         self._expiries: list[datetime] = []
@@ -211,6 +212,14 @@ class PlacementSnapshotCache:
 
     def snapshot(self, now: datetime) -> PlacementSnapshot:
         """The snapshot at this time, including all updates."""
+        latest = self._latest
+        if (
+            latest is not None
+            and not self._changed_clusters
+            and not self._changed_scores
+            and (latest.now, latest.sets_revision) == (now, self._sets_revision)
+        ):
+            return latest  # it shares all else with this cache
         if self._changed_clusters:
             here = [cluster for cluster in self._changed_clusters.values() if cluster is not None]
             self._fleet = self._fleet.change(
@@ -221,9 +230,10 @@ class PlacementSnapshotCache:
             self._fleet = self._fleet.with_external_value_changes(kind, changed)
         self._changed_scores = {}
         self._expire_scores(now)
-        return PlacementSnapshot(
+        self._latest = PlacementSnapshot(
             now, self._fleet, self._sets, self._bindings, self._decisions, self._count_decisions, self._sets_revision
         )
+        return self._latest
 
     def _count_decisions(self) -> DecisionCounts:
         """Count what changed, or all decisions again when the layout changed."""

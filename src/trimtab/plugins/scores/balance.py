@@ -1,6 +1,7 @@
 """Score clusters higher the less often other requests have selected them."""
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,18 +12,23 @@ from trimtab.decide.request import ScoreQuery
 NEVER_CHOSEN = 100
 
 
-@lru_cache(maxsize=256)
-def scores_by_count(most: int, highest: int) -> tuple[Array, Array]:
-    """The score by number of selections, given the highest number, and how much higher it is with one selection less.
+class CountScores(NamedTuple):
+    """Scores by number of selections."""
 
-    All numbers above `most` have its score.
-    """
+    scores: Array
+    gains: list[int]
+    """How much higher the score is with one selection less."""
+
+
+@lru_cache(maxsize=256)
+def scores_by_count(most: int, highest: int) -> CountScores:
+    """The scores, given the highest number of selections; all numbers above `most` have its score."""
     times = np.minimum(np.arange(highest + 1), most)
     scores = 2 * (100 * (0.5 - times / max(most, 1))).astype(np.int64)  # rounds towards zero
     scores[0 if most else slice(None)] = NEVER_CHOSEN
     gains = np.empty_like(scores)
     gains[0], gains[1:] = scores[-1] - scores[0], scores[:-1] - scores[1:]
-    return scores, gains
+    return CountScores(scores, gains.tolist())
 
 
 def balance_scores(query: ScoreQuery, fleet: Fleet[Named]) -> SparseScores:
@@ -30,20 +36,20 @@ def balance_scores(query: ScoreQuery, fleet: Fleet[Named]) -> SparseScores:
     counts = query.decision_counts
     if counts is None:
         return SparseScores("Balance", lambda: np.full(len(fleet), NEVER_CHOSEN, dtype=np.int64))
-    columns = fleet.columns_of(query.decided)
-    times: Array | int = 1
-    if len(set(query.decided)) < len(query.decided):
+    columns = fleet.sparse_columns_of(query.decided)
+    if isinstance(columns, list) and len(set(columns)) == len(columns):
+        few = list(map(counts.counts.item, columns))
+        most = counts.highest_without(columns, few, 1, query.decided)
+        # only the requester's own columns can have counts above `most`
+        by_count = scores_by_count(most, max(most, counts.highest))
+        added: list[int] | Array = list(map(by_count.gains.__getitem__, few))
+    else:
         columns, times = np.unique(columns, return_counts=True)
-    most = counts.highest_without(columns, times, query.decided)
-    # only the requester's own columns can have counts above `most`
-    scores, gains = scores_by_count(most, max(most, counts.highest))
-    selected = counts.counts[columns]
-    return SparseScores(
-        ("Balance", counts, most),
-        lambda: scores.take(counts.counts),
-        columns,
-        gains[selected] if isinstance(times, int) else scores[selected - times] - scores[selected],
-    )
+        selected = counts.counts[columns]
+        most = counts.highest_without(columns, selected, times, query.decided)
+        by_count = scores_by_count(most, max(most, counts.highest))
+        added = by_count.scores[selected - times] - by_count.scores[selected]
+    return SparseScores(("Balance", counts, most), lambda: by_count.scores.take(counts.counts), columns, added)
 
 
 @prioritizer("Balance", sparse=balance_scores)

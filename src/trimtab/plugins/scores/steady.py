@@ -8,7 +8,7 @@ IN_USE = 100
 
 
 def steady_scores(query: ScoreQuery, fleet: Fleet[Named]) -> SparseScores:
-    return SparseScores("Steady", None, fleet.columns_of(query.placed), IN_USE)
+    return SparseScores("Steady", None, fleet.sparse_columns_of(query.placed), IN_USE)
 
 
 @prioritizer("Steady", targets=lambda query: query.placed, sparse=steady_scores)
