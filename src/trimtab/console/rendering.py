@@ -46,6 +46,7 @@ class Renderer:
                         "day_time",
                         "budget_reason",
                         "reason_text",
+                        "singular_text",
                         "iso",
                         "one_decimal",
                     ),

@@ -45,7 +45,6 @@ from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.rebalancer import MoveOptions, WorkloadRebalancer
 from trimtab.api.kinds.work import Binding, HeldReplicas, StateBeforeMove, TargetCluster
 from trimtab.api.value import Key
-from trimtab.api.wording import plural, verb
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Effect, RecordEvent, View
 from trimtab.controllers.movement import binding_moves, state
@@ -244,8 +243,7 @@ def move_started_events(binding: Binding, result: GateResult) -> Iterator[Record
     """One event for each new hold."""
     for hold in result.holds:
         if hold not in binding.status.holds:
-            waits = verb(hold.replicas, "waits until its", "wait until their")
-            text = f"{plural(hold.replicas, 'replica')} in {hold.cluster} {waits} replacement is ready ({hold.reason})."
+            text = f"{hold.replicas} replicas in {hold.cluster} wait until their replacement is ready ({hold.reason})."
             yield RecordEvent(well_known.ref_of(binding), "MoveStarted", text, SOURCE)
 
 

@@ -9,7 +9,6 @@ from trimtab.api.kind import key_of
 from trimtab.api.kinds.rebalancer import ObservedWorkload, RebalancerStatus, WorkloadRebalancer, WorkloadReference
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Condition, Key
-from trimtab.api.wording import plural, verb
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, with_condition
 from trimtab.controllers.contract import (
@@ -286,10 +285,7 @@ def with_progress(item: ObservedWorkload, binding: Binding) -> ObservedWorkload:
         return item.but(phase="Moving")
     if binding.status.holds:
         held = sum(hold.replicas for hold in binding.status.holds)
-        return item.but(
-            phase="Moving",
-            message=f"{plural(held, 'replica')} {verb(held, 'waits until its', 'wait until their')} replacement is ready",
-        )
+        return item.but(phase="Moving", message=f"{held} replicas wait until their replacement is ready")
     if stalled is not None and stalled.reason == "MoveReverted":
         return item.but(phase="Failed", reason="MoveReverted", message=stalled.message)
     if binding.spec.clusters == item.before:
@@ -424,10 +420,5 @@ def events_for(job: WorkloadRebalancer, status: RebalancerStatus, view: View) ->
             yield RecordEvent(about, "RescheduleTriggered", f"rescheduling of {name} requested", SOURCE)
     if status.finish_time is not None and job.status.finish_time is None:
         yield RecordEvent(
-            about,
-            "RebalancerFinished",
-            "The workload is done."
-            if len(status.observed_workloads) == 1
-            else f"All {len(status.observed_workloads)} workloads are done.",
-            SOURCE,
+            about, "RebalancerFinished", f"All {len(status.observed_workloads)} workloads are done.", SOURCE
         )
