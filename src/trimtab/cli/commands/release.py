@@ -13,7 +13,7 @@ from trimtab.errors import ApiError, InputError
 from trimtab.members.join import take_over_claim
 from trimtab.members.member_client import client_from_secret, stored_secret
 from trimtab.runtime.control_plane_identity import draw_identity
-from trimtab.runtime.observe_only import begin_observing_and_wait, end_observing, reason_to_observe
+from trimtab.runtime.observe_only import end_observing, reason_to_observe
 
 MEMBER_SECONDS = 10.0
 """How long a member may take to answer."""
@@ -41,11 +41,9 @@ def command(kubeconfig: str, context: str, taken: tuple[str, ...]) -> None:
 async def release(host: Client, taken: tuple[str, ...]) -> list[str]:
     """Let the controllers of a host that only observes run under a new id; returns what to tell.
 
-    With ids to take over, those that run are stopped first, because a control plane keeps its id while it runs.
+    With ids to take over also those of a host whose controllers run: they mark their objects again.
     """
-    if taken:
-        await begin_observing_and_wait(host, "another control plane is taken over")
-    elif await reason_to_observe(host) is None:
+    if not taken and await reason_to_observe(host) is None:
         return ["nothing to release: the controllers may run"]
     identity = await draw_identity(host, taken)
     clusters = await list_typed(host, Cluster, if_served=True)

@@ -18,7 +18,7 @@ from trimtab.clock import LoopClock, run_virtually
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.contract import Delete, InCluster
-from trimtab.controllers.propagation.works.execute import execute
+from trimtab.controllers.propagation.works.execute import execute, works_after_a_new_id
 from trimtab.runtime.control_plane_identity import draw_identity
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
@@ -244,3 +244,15 @@ async def applied_status(host: LocalClient) -> str:
     ]
     (status,) = [c["status"] for c in work["status"]["conditions"] if c["type"] == "Applied"]
     return str(status)
+
+
+def test_new_id_of_the_control_plane_concerns_every_work() -> None:
+    """Also in a process that resumed from saved caches and reconciles only what has changed."""
+    work = work_for()
+    seen = view(cluster("m1"), RELEASED_COPY, work)
+    assert [key.name for key in works_after_a_new_id(HOST, RELEASED_COPY, seen)] == [work.name]
+    assert not list(works_after_a_new_id(HOST, HOST, seen))
+    assert not list(works_after_a_new_id(None, RELEASED_COPY, seen)), "a start reconciles what it has to by itself"
+    other = Namespace(metadata=Meta(name="other", uid="a"))
+    assert not list(works_after_a_new_id(other, other.but(metadata=Meta(name="other", uid="b")), seen))
+    assert not list(works_after_a_new_id(HOST, RELEASED_COPY, view(cluster("m1"), work, profile=UPSTREAM)))

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.work import Work
 from trimtab.api.value import Condition, Key, Raw
 from trimtab.controllers import well_known
@@ -21,6 +22,7 @@ from trimtab.controllers.contract import (
     View,
     controller,
 )
+from trimtab.controllers.control_plane_identity import ID_NAMESPACE
 from trimtab.controllers.propagation.works.executor_access import (
     ACCESS_CHECK_SECONDS,
     access_checks,
@@ -29,6 +31,7 @@ from trimtab.controllers.propagation.works.executor_access import (
 )
 from trimtab.controllers.propagation.works.member_object import SENT, fingerprint
 from trimtab.controllers.propagation.works.object_ownership import (
+    identity_of_host,
     is_managed_here,
 )
 from trimtab.controllers.propagation.works.work_delivery import (
@@ -86,6 +89,15 @@ def work_of_object(cluster: str, old: Raw | None, new: Raw | None, view: View) -
                 return
 
 
+def works_after_a_new_id(old: Namespace | None, new: Namespace | None, view: View) -> Iterable[Key]:
+    """All Works when the control plane has another id than before: their objects get its mark."""
+    if old is None or new is None or new.name != ID_NAMESPACE or not view.profile.mark_control_plane:
+        return
+    if identity_of_host(old) != identity_of_host(new):
+        for work in view.all(Work):
+            yield Key(kind_of(Work).id, work.namespace, work.name)
+
+
 @controller(
     Work,
     writes=[
@@ -95,7 +107,11 @@ def work_of_object(cluster: str, old: Raw | None, new: Raw | None, view: View) -
         f"metadata.finalizers[{well_known.WORK_FINALIZER}]",
     ],
     predicate=work_changed,
-    triggers=[Trigger(Cluster, works_of_cluster), MemberTrigger(work_of_object)],
+    triggers=[
+        Trigger(Cluster, works_of_cluster),
+        Trigger(Namespace, works_after_a_new_id),
+        MemberTrigger(work_of_object),
+    ],
     resumes=True,
 )
 def execute(work: Work, view: View) -> Iterator[Effect]:

@@ -21,7 +21,11 @@ def control_plane_identity(view: View) -> ControlPlaneIdentity:
     if not view.profile.mark_control_plane:
         return UNKNOWN
     namespace = view.get(Namespace, "", ID_NAMESPACE)
-    return identity_of(namespace.metadata.uid, namespace.metadata.annotations) if namespace is not None else UNKNOWN
+    return identity_of_host(namespace) if namespace is not None else UNKNOWN
+
+
+def identity_of_host(namespace: Namespace) -> ControlPlaneIdentity:
+    return identity_of(namespace.metadata.uid, namespace.metadata.annotations)
 
 
 def with_control_plane(manifest: Raw, work: Work, view: View) -> Raw:
