@@ -49,6 +49,6 @@ def test_failure_of_a_plan_is_raised_and_not_counted() -> None:
             with pytest.raises(ValueError, match="invalid literal"):
                 await thread.run("user", int, "x")
             await asyncio.sleep(0)
-        assert thread.wanted() == 0
+        assert thread.count() == 0
 
     asyncio.run(run())

@@ -17,7 +17,7 @@ from properties.movement_model import (
     without_conflicts,
 )
 from properties.movement_normal_form import Normalizer
-from trimtab.api.kinds.disruption import Move
+from trimtab.controllers.movement import binding_moves
 
 CARRIERS = ("dispatch", "aggregate")
 
@@ -78,8 +78,8 @@ class Facts(NamedTuple):
     """What is kept of a state after its steps are known; the state itself is not."""
 
     is_settled: bool
-    outcomes: frozenset[str]
-    """The outcomes of its moves; empty for a move in progress."""
+    stalled: str
+    """Why its moves do not go on; empty if they do."""
     ready: tuple[int, ...]
     """Ready pods in each member."""
 
@@ -148,5 +148,7 @@ def explore(
 
 
 def facts_of(model: ModelState, is_settled: Callable[[ModelState], bool]) -> Facts:
-    outcomes = frozenset(move.status.outcome for move in model.all(Move))
-    return Facts(is_settled(model), outcomes, tuple(model.pods[name] for name in CLUSTERS))
+    stalled = binding_moves.stalled_condition_of(model.binding)
+    return Facts(
+        is_settled(model), stalled.reason if stalled is not None else "", tuple(model.pods[name] for name in CLUSTERS)
+    )

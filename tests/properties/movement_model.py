@@ -53,6 +53,7 @@ from trimtab.api.patch.merge_patch import apply_merge_patch
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta, Object, Raw
 from trimtab.controllers import well_known
+from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.contract import Controller, Delete, Index, Ref, WriteSequence, controllers
 from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.propagation.aggregate import PENDING_REPORT, PendingReport
@@ -74,6 +75,7 @@ CONTROLLERS = (
     "graceful_eviction",
     "budget",
     "move_log",
+    "cluster_departure",
 )
 TICK = timedelta(seconds=4000)
 """A step of time: longer than every deadline of a move."""
@@ -129,9 +131,8 @@ class ModelState(NamedTuple):
         return found
 
     def is_reachable(self, name: str) -> bool:
-        found = self.objects["Cluster", "", name]
-        assert isinstance(found, Cluster)
-        return all(condition.status == "True" for condition in found.status.conditions)
+        found = self.objects.get(("Cluster", "", name))
+        return isinstance(found, Cluster) and is_ready(found)
 
     @property
     def serving(self) -> int:
@@ -335,7 +336,10 @@ def write_object(model: ModelState, write: PendingWrite) -> ModelState:
         return delete(model, write.key)
     if write.creates:
         return store(model, made(None, (write.key, write.patch), lambda _: create_object(write)))
-    return store(model, made(model.objects[write.key], write.patch, lambda current: patch_object(current, write.patch)))
+    patched = made(model.objects[write.key], write.patch, lambda current: patch_object(current, write.patch))
+    if patched.metadata.deletion_timestamp is not None and not patched.metadata.finalizers:
+        return delete(model, write.key)
+    return store(model, patched)
 
 
 _MADE: dict[tuple[int, object], tuple[Object | None, Object]] = {}
@@ -383,7 +387,7 @@ def is_refused(write: PendingWrite, old: Object | None, new: Object | None) -> b
 
 
 def kind_of_key(key: ObjectKey) -> Any:
-    return kind_of({"Move": Move, "Work": Work, "ResourceBinding": ResourceBinding}[key[0]])
+    return kind_of({"Move": Move, "Work": Work}[key[0]])
 
 
 def patch_object(current: Object, encoded: bytes) -> Object:
@@ -491,9 +495,11 @@ def edited(thing: Any) -> Any:
 
 def fail(name: str) -> Callable[[ModelState], ModelState | None]:
     def happen(model: ModelState) -> ModelState | None:
+        if not model.is_reachable(name):
+            return None
         taint = Taint(key="cluster.karmada.io/unreachable", effect="NoExecute", time_added=model.now)
         found = model.objects["Cluster", "", name]
-        down = made(found, "fail", lambda it: with_condition(it, (taint,), "False", model.now))
+        down = made(found, "fail", lambda it: with_readiness(it, (taint,), "False", model.now))
         return store(model._replace(has_failed=True), down)
 
     return happen
@@ -501,10 +507,10 @@ def fail(name: str) -> Callable[[ModelState], ModelState | None]:
 
 def recover(name: str) -> Callable[[ModelState], ModelState | None]:
     def happen(model: ModelState) -> ModelState | None:
-        if model.is_reachable(name):
+        found = model.objects.get(("Cluster", "", name))
+        if found is None or model.is_reachable(name):
             return None
-        found = model.objects["Cluster", "", name]
-        model = store(model, made(found, "recover", lambda it: with_condition(it, (), "True", model.now)))
+        model = store(model, made(found, "recover", lambda it: with_readiness(it, (), "True", model.now)))
         work = model.work_in(name)
         if work is not None and work.metadata.deletion_timestamp is not None:
             return delete(model, key_of(work))
@@ -513,9 +519,10 @@ def recover(name: str) -> Callable[[ModelState], ModelState | None]:
     return happen
 
 
-def with_condition(found: Cluster, taints: tuple[Taint, ...], status: str, now: datetime) -> Cluster:
-    ready = (Condition(type="Ready", status=status, last_transition_time=now),)
-    return edited(found.but(spec=found.spec.but(taints=taints), status=found.status.but(conditions=ready)))
+def with_readiness(found: Cluster, taints: tuple[Taint, ...], status: str, now: datetime) -> Cluster:
+    others = (one for one in found.status.conditions if one.type != "Ready")
+    conditions = (Condition(type="Ready", status=status, last_transition_time=now), *others)
+    return edited(found.but(spec=found.spec.but(taints=taints), status=found.status.but(conditions=conditions)))
 
 
 def drain(name: str) -> Callable[[ModelState], ModelState | None]:
@@ -529,9 +536,21 @@ def drain(name: str) -> Callable[[ModelState], ModelState | None]:
     return happen
 
 
+def unjoin(name: str) -> Callable[[ModelState], ModelState | None]:
+    def happen(model: ModelState) -> ModelState | None:
+        def deleted(found: Cluster) -> Cluster:
+            finalizers = (well_known.CLUSTER_FINALIZER,)
+            return found.but(metadata=found.metadata.but(deletion_timestamp=model.now, finalizers=finalizers))
+
+        return store(model, made(model.objects["Cluster", "", name], "unjoin", deleted))
+
+    return happen
+
+
 EVENTS: Mapping[str, Callable[[ModelState], ModelState | None]] = {
     "rebalance": request_rebalance,
     **{f"fail {name}": fail(name) for name in CLUSTERS},
     **{f"recover {name}": recover(name) for name in CLUSTERS},
     **{f"drain {name}": drain(name) for name in CLUSTERS},
+    **{f"unjoin {name}": unjoin(name) for name in CLUSTERS},
 }

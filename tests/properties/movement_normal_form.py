@@ -15,7 +15,8 @@ of states are one object in memory, and a reconcile is computed once for all sta
   (`movement_model.without_conflicts`).
 - **Writes that change nothing** in this sense are not sent, unless the same reconcile patches the object again.
 - **Moves** that are finished, or that a newer one out of the same cluster supersedes, are forgotten unless a budget counts
-  them: the log would keep them, and nobody reads them.
+  them: the log would keep them, and nobody reads them. Of others, only what a controller reads is kept (`normal_move`). When
+  no reconcile is in progress, charges of finished Moves are forgotten as well: the gate ignores them.
 """
 
 import re
@@ -34,6 +35,7 @@ from properties.movement_model import (
     compute_reconcile,
     delete,
     key_of,
+    store,
     write_object,
 )
 from trimtab.api.kind import kind_of, to_wire
@@ -45,6 +47,9 @@ from trimtab.controllers import well_known
 from trimtab.controllers.movement import binding_moves
 
 GENERATION = 100
+FINISHED = 0
+"""The generation of finished Moves."""
+EVICTIONS = ("ClusterFailover", "ApplicationFailover")
 EXPIRED = NOON - timedelta(hours=2)
 LONG_AGO = NOON - timedelta(hours=4)
 UNREAD = "2026-03-01T10:00:00Z"
@@ -93,7 +98,7 @@ class Normalizer:
         return model._replace(objects=objects, running=running, now=NOON)
 
     def _normal_objects(self, model: ModelState) -> tuple[Mapping[ObjectKey, Object], Generations]:
-        model = without_forgotten_moves(model)
+        model = without_forgotten_moves(without_finished_charges(model))
         generations = generations_of(model)
         shift = generations if any(old != new for old, new in generations) else ()
         things = [self._shared(thing, shift) for thing in model.objects.values()]
@@ -157,17 +162,31 @@ class Normalizer:
         return self._times[key]
 
     def _same(self, thing: Object, raw: Raw) -> Object:
-        key = type(thing).__name__, msgspec.json.encode(raw, order="sorted")
+        decoded = kind_of(thing).decode(raw)
+        key = type(thing).__name__, msgspec.json.encode(to_wire(decoded), order="sorted")
         if key not in self._objects:
-            shared = self._objects[key] = kind_of(thing).decode(raw)
-            self._known[id(shared)] = shared
+            self._objects[key] = decoded
+            self._known[id(decoded)] = decoded
         return self._objects[key]
+
+
+def without_finished_charges(model: ModelState) -> ModelState:
+    """The state without charges whose Move is finished: nobody counts them, and the budget controller removes them."""
+    if model.running:
+        return model
+    finished = {(move.spec.from_, move.status.started) for move in model.all(Move) if move.status.outcome}
+    budget = model.budget
+    kept = tuple(entry for entry in budget.status.in_flight if (entry.from_, entry.since) not in finished)
+    if kept == budget.status.in_flight:
+        return model
+    return store(model, budget.but(status=budget.status.but(in_flight=kept)))
 
 
 def without_forgotten_moves(model: ModelState) -> ModelState:
     """The state without Moves that are over or superseded; one that has not begun may still begin again."""
     counted = {(entry.from_, entry.since) for entry in model.budget.status.in_flight}
     current = model.binding.metadata.generation
+    written = set(generations_of_writes(model.running))
     begun = [move for move in model.all(Move) if generation_of_move(move.name) <= current]
     newest: dict[str, int] = {}
     for move in begun:
@@ -175,9 +194,20 @@ def without_forgotten_moves(model: ModelState) -> ModelState:
             newest[move.spec.from_] = max(newest.get(move.spec.from_, 0), generation_of_move(move.name))
     for move in begun:
         is_over = move.status.outcome or generation_of_move(move.name) < newest[move.spec.from_]
-        if is_over and (move.spec.from_, move.status.started) not in counted:
+        if not is_over:
+            continue
+        if (move.spec.from_, move.status.started) not in counted:
             model = delete(model, key_of(move))
+        elif move.status.outcome and generation_of_move(move.name) not in written:
+            model = store(delete(model, key_of(move)), without_generation(move))
     return model
+
+
+def without_generation(move: Move) -> Move:
+    """A finished Move that a budget still counts: its generation is not read any more."""
+    binding, _, source = move.name.split(".")
+    annotations = {binding_moves.GENERATION_ANNOTATION: str(FINISHED)}
+    return move.but(metadata=move.metadata.but(name=f"{binding}.{FINISHED}.{source}", annotations=annotations))
 
 
 # --- generations ---
@@ -187,7 +217,7 @@ def generations_of(model: ModelState) -> Generations:
     """The normal form of all generations: that of the binding is GENERATION, older ones follow it in their order."""
     current = model.binding.metadata.generation
     found = {generation_of_move(move.name) for move in model.all(Move)} | set(generations_of_writes(model.running))
-    older = sorted((one for one in found if one < current), reverse=True)
+    older = sorted((one for one in found - {FINISHED} if one < current), reverse=True)
     shifted = {one: GENERATION + one - current for one in (*found, current) if one >= current}
     shifted |= {one: GENERATION - 1 - rank for rank, one in enumerate(older)}
     return tuple(sorted(shifted.items()))
@@ -230,7 +260,7 @@ def shift_write(write: PendingWrite, generations: Mapping[int, int]) -> PendingW
 def normal_patch(write: PendingWrite, generations: Mapping[int, int] | None = None) -> bytes:
     if not write.patch:
         return b""
-    raw = cleaned(msgspec.json.decode(write.patch), generations or {})
+    raw = cleaned(msgspec.json.decode(write.patch), generations or {}, write.key[0])
     if write.key[0] == "Move" and "name" in (metadata := raw.get("metadata") or {}):
         metadata["name"] = rename_move(metadata["name"], generations or {})
     if write.key[0] == "DisruptionBudget" and "status" in raw:
@@ -245,22 +275,37 @@ def thing_in_normal_form(thing: Object, raw: Raw, shift: Generations) -> Raw:
     if isinstance(thing, WorkloadRebalancer):
         return raw
     generations = dict(shift)
-    raw = cleaned(raw, generations)
+    raw = cleaned(raw, generations, kind_of(thing).name)
     metadata = raw["metadata"]
     metadata["generation"] = GENERATION if isinstance(thing, ResourceBinding) else 1
     if isinstance(thing, Move):
         metadata["name"] = metadata["uid"] = rename_move(metadata["name"], generations)
+        raw = normal_move(raw)
     if isinstance(thing, DisruptionBudget):  # the gate computes the rest of the status again
         raw["status"] = {"inFlight": (raw.get("status") or {}).get("inFlight") or []}
     return raw
 
 
-def cleaned(raw: Raw, generations: Mapping[int, int]) -> Raw:
+def normal_move(raw: Raw) -> Raw:
+    """A Move with only what controllers read: of a finished one, that it is finished."""
+    spec, status = raw["spec"], raw.get("status") or {}
+    metadata = {name: value for name, value in raw["metadata"].items() if name != "labels"}
+    read = {"object": spec["object"], "from": spec["from"]}
+    if status.get("outcome"):
+        status = {**status, "outcome": "Done"}
+    else:
+        read["cause"] = "ClusterFailover" if spec.get("cause") in EVICTIONS else "Rebalance"
+        read["to"] = [{"name": target["name"]} for target in spec.get("to") or ()]
+    return {**raw, "metadata": metadata, "spec": read, "status": status}
+
+
+def cleaned(raw: Raw, generations: Mapping[int, int], kind: str) -> Raw:
     """The object or patch with only what controllers read, and with normal generations."""
+    noise = NOISE if kind != "Cluster" else ("resourceVersion",)  # `cluster_departure` compares its message
 
     def clean(name: str, value: Any, parent: Raw, within: str = "") -> Any:
         if isinstance(value, dict):
-            return {key: clean(key, inner, value, name) for key, inner in value.items() if key not in NOISE}
+            return {key: clean(key, inner, value, name) for key, inner in value.items() if key not in noise}
         if isinstance(value, list):
             entries = [clean(name, inner, parent, within) for inner in value]
             return [one for one in map(normal_condition, entries) if one] if name == "conditions" else entries
@@ -317,7 +362,8 @@ def binding_with_normal_times(binding: ResourceBinding, now: datetime) -> Resour
         for task in spec.graceful_eviction_tasks
     )
     stalled = binding_moves.stalled_condition_of(binding)
-    stalled_at = stalled.last_transition_time if stalled is not None else None
+    is_reverted = stalled is not None and stalled.reason == "MoveReverted"  # of other reasons no time is read
+    stalled_at = stalled.last_transition_time if stalled is not None and is_reverted else None
     new_stalled_at = NOON if stalled_at is not None and stalled_at >= now else EXPIRED
     stamp, last = spec.reschedule_triggered_at, status.last_scheduled_time
     new_stamp = new_last = EXPIRED

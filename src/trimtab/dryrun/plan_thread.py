@@ -26,13 +26,13 @@ class PlanThread:
         self._thread = ThreadPoolExecutor(1, "plans", initializer=partial(sys.setswitchinterval, _SWITCH_SECONDS))
         self._plans: Counter[str] = Counter()
 
-    def wanted(self) -> int:
+    def count(self) -> int:
         """Plans that wait or are computed."""
         return self._plans.total()
 
     async def run(self, user: str, function: Callable[..., Result], *arguments: object) -> Result:
         """The result of the function; raises TooManyRequests while too many plans are wanted, in all or by this user."""
-        if self.wanted() >= MAX_PLANS or self._plans[user] >= MAX_PLANS_OF_USER:
+        if self.count() >= MAX_PLANS or self._plans[user] >= MAX_PLANS_OF_USER:
             raise TooManyRequests("too many plans are being made: try again later", retry_after=RETRY_SECONDS)
         self._plans[user] += 1
         loop, future = asyncio.get_running_loop(), self._thread.submit(function, *arguments)

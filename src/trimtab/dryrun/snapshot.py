@@ -154,7 +154,7 @@ def read_snapshot(path: Path) -> FleetState:
         objects = list(typed_objects(snapshot))
         for raw in snapshot.templates:
             if (kind := find_kind(raw["apiVersion"], raw["kind"])) is not None:
-                decoded(kind, raw)
+                decode_object(kind, raw)
     except InputError as fault:
         raise InputError(f"{path}: {fault}") from fault
     return FleetState.of(objects, snapshot.templates, snapshot.taken, PROFILES[snapshot.profile], settings)
@@ -185,10 +185,10 @@ def typed_objects(snapshot: Snapshot) -> Iterator[Object]:
             raise InputError(f"the snapshot has an object of the unknown kind {raw['kind']} of {raw['apiVersion']}")
         if kind.custom and kind.type not in UNCHECKED_TYPES and (faults := faults_of(raw)):
             raise InputError(f"{raw['kind']} {raw['metadata']['name']}: {faults[0]}")
-        yield decoded(kind, raw)
+        yield decode_object(kind, raw)
 
 
-def decoded(kind: Kind, raw: Raw) -> Object:
+def decode_object(kind: Kind, raw: Raw) -> Object:
     try:
         return kind.decode(raw)
     except (msgspec.ValidationError, ValueError) as fault:

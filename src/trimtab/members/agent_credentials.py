@@ -73,7 +73,7 @@ class HeldCredentials(Protocol):
 
     def secret_data(self) -> dict[str, str]: ...
 
-    async def renewed(self, host: Client, cluster: str) -> "HeldCredentials":
+    async def renew(self, host: Client, cluster: str) -> "HeldCredentials":
         """New credentials of the same kind, which the host gives to who has these."""
 
 
@@ -96,7 +96,7 @@ class HeldToken(NamedTuple):
     def secret_data(self) -> dict[str, str]:
         return {"token": encode(self.token.encode())}
 
-    async def renewed(self, host: Client, cluster: str) -> HeldCredentials:
+    async def renew(self, host: Client, cluster: str) -> HeldCredentials:
         return HeldToken(await request_token(host, CLUSTER_NAMESPACE, account_of(cluster), LIFETIME_SECONDS))
 
 
@@ -123,14 +123,14 @@ class HeldCertificate(NamedTuple):
     def secret_data(self) -> dict[str, str]:
         return {"tls.crt": encode(self.certificate), "tls.key": encode(self.key)}
 
-    async def renewed(self, host: Client, cluster: str) -> HeldCredentials:
+    async def renew(self, host: Client, cluster: str) -> HeldCredentials:
         return await request_certificate(host, cluster)
 
 
 class BootstrapToken(HeldToken):
     """The token of `trimtab join-command`, good for requesting the first certificate."""
 
-    async def renewed(self, host: Client, cluster: str) -> HeldCredentials:
+    async def renew(self, host: Client, cluster: str) -> HeldCredentials:
         return await request_certificate(host, cluster)
 
 
@@ -255,7 +255,7 @@ class AgentCredentials:
         """Get new credentials, keep them, and use them from now on."""
         host = KubeClient(self._held.authenticate(self._address))
         try:
-            new = await self._held.renewed(host, self._cluster)
+            new = await self._held.renew(host, self._cluster)
         finally:
             await host.close()
         await self._keep(new)

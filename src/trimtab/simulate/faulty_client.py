@@ -94,14 +94,14 @@ class FaultyMemberClient:
         return await self.forward(lambda: self._inner.get(resource, namespace, name))
 
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
-        return self._shown(
+        return self._with_visible_fields(
             await self.forward(lambda: self._inner.list(resource, namespace, labels=labels, fields=fields))
         )
 
     async def list_pages(self, resource: Resource, namespace: str = "", *, labels: str = "") -> AsyncIterator[Listing]:
         pages = aiter(self._inner.list_pages(resource, namespace, labels=labels))
         while (page := await self.forward(lambda: anext(pages, None))) is not None:
-            yield self._shown(page)
+            yield self._with_visible_fields(page)
 
     async def list_changes(
         self, resource: Resource, known: Mapping[tuple[str, str], str], *, revision: str, labels: str = ""
@@ -112,7 +112,7 @@ class FaultyMemberClient:
                 part = part._replace(changed=[_without_managed_fields(one) for one in part.changed])
             yield part
 
-    def _shown(self, found: Listing) -> Listing:
+    def _with_visible_fields(self, found: Listing) -> Listing:
         if not self._omit_managed_fields:
             return found
         return Listing([_without_managed_fields(one) for one in found.items], found.revision)

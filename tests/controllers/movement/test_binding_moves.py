@@ -151,6 +151,13 @@ def test_a_move_that_the_log_may_be_about_to_cancel_is_written_again_status_firs
     assert reopening(again, first) == (first.but(status=again.status), first.but(spec=again.spec, status=again.status))
 
 
+def test_a_move_that_begins_again_for_another_cause_is_found_by_that_cause() -> None:
+    first = move_of_binding(binding(clusters={"m1": 3}), Transfer("m1", 2), MoveCause("Rebalance", "mover"), NOON)
+    again = move_of_binding(binding(clusters={"m1": 3}), Transfer("m1", 2), MoveCause("Drain", "mover"), NOON)
+    _, reopened = reopening(again, first)
+    assert (reopened.spec.cause, reopened.metadata.labels) == ("Drain", {"trimtab.dev/cause": "Drain"})
+
+
 def reopening(again: Move, known: Move) -> tuple[Move, ...]:
     (written,) = binding_moves.log_start(again, FakeView([known]))
     assert isinstance(written, WriteSequence)

@@ -108,6 +108,14 @@ def test_the_oldest_moves_beyond_the_limit_are_deleted() -> None:
     assert [effect.target.name for effect in effects if isinstance(effect, Delete)] == ["e000", "e001"]
 
 
+def test_a_move_in_progress_stays_in_the_log_however_old_it_is() -> None:
+    """The budget counts it until the log has its outcome; without it the next move would begin too early."""
+    old = [move_entry(f"e{n:03}", outcome="Done", age=(100 - n) * MINUTE) for n in range(KEPT_PER_OBJECT + 1)]
+    entries = [move_entry("open", age=200 * MINUTE), *old]
+    effects = list(move_log(old[-1], FakeView([*entries, web()])))
+    assert [effect.target.name for effect in effects if isinstance(effect, Delete)] == ["e000"]
+
+
 def test_all_moves_of_a_deleted_workload_are_reconciled_so_that_they_expire() -> None:
     entries = [move_entry("done", outcome="Done"), move_entry("open")]
     view = FakeView([*entries, web()])

@@ -371,17 +371,24 @@ MUTANTS = (
         ("properties/test_movement_model.py::test_a_rebalance_keeps_every_promise_in_every_reachable_state",),
     ),
     Mutant(
+        "A Move in progress stays in the log, however many newer ones there are.",
+        "controllers/movement/move_log.py",
+        "(m for m in binding_moves.moves_of(binding, view) if m.status.outcome)",
+        "(m for m in binding_moves.moves_of(binding, view))",
+        ("controllers/movement/test_move_log.py",),
+    ),
+    Mutant(
         "A Move from an attempt that crashed begins again, so that the log does not cancel it meanwhile.",
         "controllers/movement/binding_moves.py",
-        "        yield WriteSequence((known.but(status=move.status), known.but(spec=move.spec, status=move.status)))",
+        "        yield WriteSequence((known.but(status=move.status), labelled.but(spec=move.spec, status=move.status)))",
         "        return",
         ("controllers/movement/test_binding_moves.py",),
     ),
     Mutant(
         "The status of a Move that begins again is written before its spec, and only if nobody changed the Move.",
         "controllers/movement/binding_moves.py",
-        "(known.but(status=move.status), known.but(spec=move.spec, status=move.status))",
-        "(known.but(spec=move.spec, status=move.status),)",
+        "(known.but(status=move.status), labelled.but(spec=move.spec, status=move.status))",
+        "(labelled.but(spec=move.spec, status=move.status),)",
         ("controllers/movement/test_binding_moves.py",),
     ),
     Mutant(

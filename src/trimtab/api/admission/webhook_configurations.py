@@ -34,7 +34,7 @@ ClientConfig = Callable[[str], Raw]
 """The `clientConfig` of the webhook at this path."""
 
 
-class _Webhook(NamedTuple):
+class _ConfiguredWebhook(NamedTuple):
     name: str
     path: str
     rules: Sequence[Raw]
@@ -78,10 +78,10 @@ def _rule(group: str, resources: Sequence[str], operations: Sequence[str]) -> Ra
     }
 
 
-def _mutating(kinds: Sequence[Kind], *, pods: bool) -> Iterator[_Webhook]:
-    yield _Webhook("defaults.trimtab.dev", DEFAULTS, _rules(filled_kinds(kinds)))
+def _mutating(kinds: Sequence[Kind], *, pods: bool) -> Iterator[_ConfiguredWebhook]:
+    yield _ConfiguredWebhook("defaults.trimtab.dev", DEFAULTS, _rules(filled_kinds(kinds)))
     if pods:
-        yield _Webhook(
+        yield _ConfiguredWebhook(
             "replacements.trimtab.dev",
             REPLACEMENTS,
             [_rule("", ["pods"], ["CREATE"])],
@@ -90,31 +90,33 @@ def _mutating(kinds: Sequence[Kind], *, pods: bool) -> Iterator[_Webhook]:
         )
 
 
-def _validating(kinds: Sequence[Kind], *, pods: bool) -> Iterator[_Webhook]:
+def _validating(kinds: Sequence[Kind], *, pods: bool) -> Iterator[_ConfiguredWebhook]:
     checked = checked_kinds(kinds)
-    yield _Webhook("checks.trimtab.dev", CHECKS, _rules(one for one in checked if not ENFORCEMENT[one.id].condition))
+    yield _ConfiguredWebhook(
+        "checks.trimtab.dev", CHECKS, _rules(one for one in checked if not ENFORCEMENT[one.id].condition)
+    )
     conditional: dict[str, list[Kind]] = {}
     for kind in checked:
         if condition := ENFORCEMENT[kind.id].condition:
             conditional.setdefault(condition, []).append(kind)
     for condition, found in conditional.items():
         name = f"{min(kind.plural for kind in found)}.checks.trimtab.dev"
-        yield _Webhook(name, CHECKS, _rules(found), conditions=[("has-checked-field", condition)])
-    yield _Webhook(
+        yield _ConfiguredWebhook(name, CHECKS, _rules(found), conditions=[("has-checked-field", condition)])
+    yield _ConfiguredWebhook(
         "priorities.trimtab.dev",
         CHECKS,
         [_rule("scheduling.k8s.io", ["priorityclasses"], _WRITES)],
         fails_closed=False,
     )
     if pods:
-        yield _Webhook(
+        yield _ConfiguredWebhook(
             "limited-priorities.trimtab.dev",
             LIMITED_PRIORITIES,
             [_rule("", ["pods"], ["CREATE"])],
             fails_closed=False,
             conditions=[("has-priority", _PODS_WITH_PRIORITY), ("no-system-pods", _NO_SYSTEM_PODS)],
         )
-        yield _Webhook(
+        yield _ConfiguredWebhook(
             "evictions.trimtab.dev",
             EVICTIONS,
             [_rule("", ["pods/eviction"], ["CREATE"])],

@@ -16,10 +16,10 @@ _CONTROL = re.compile(r"\x1b\[[0-9;]{0,16}m|\x1b\[2J\x1b\[H|[\x00-\x08\x0b\x0c\x
 
 def escape_controls(text: str) -> str:
     """The text with control characters as `^[` or `\\x9b`, but for line ends, tabs and colours."""
-    return _CONTROL.sub(_shown, text)
+    return _CONTROL.sub(_escape, text)
 
 
-def _shown(found: re.Match[str]) -> str:
+def _escape(found: re.Match[str]) -> str:
     character = found[0]
     if len(character) > 1:
         return character

@@ -270,7 +270,8 @@ def log_start(move: Move, view: View) -> Iterator[Effect]:
     if known is None:
         yield move
     else:
-        yield WriteSequence((known.but(status=move.status), known.but(spec=move.spec, status=move.status)))
+        labelled = known.but(metadata=known.metadata.but(labels=known.metadata.labels | move.metadata.labels))
+        yield WriteSequence((known.but(status=move.status), labelled.but(spec=move.spec, status=move.status)))
 
 
 GENERATION_ANNOTATION = "trimtab.dev/binding-generation"

@@ -113,13 +113,13 @@ class Aggregator:
 
     def reload(self) -> None:
         """Follow the APIServices in the store; called after every write of one."""
-        if not self._is_started or not (self._services or any(self._registered())):
+        if not self._is_started or not (self._services or any(self._registrations())):
             return
         self._changed.set()
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="API servers of APIServices")
 
-    def _registered(self) -> Iterator[tuple[tuple[str, str], Raw]]:
+    def _registrations(self) -> Iterator[tuple[tuple[str, str], Raw]]:
         """The specs of the APIServices with a Service, by group and version."""
         for entry in self._store.list(_PREFIX).entries:
             spec = orjson.loads(entry.value).get("spec") or {}
@@ -163,7 +163,7 @@ class Aggregator:
             self._changed.set()
 
     async def _follow_registrations(self) -> None:
-        wanted = dict(self._registered())
+        wanted = dict(self._registrations())
         for key, service in list(self._services.items()):
             if wanted.get(key) != service.spec:
                 del self._services[key]
