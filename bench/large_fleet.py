@@ -2,8 +2,9 @@
 
 Lean clusters, each workload with ten replicas in three of them, created in batches on the virtual clock. After every batch
 one line of JSON is appended to the file of samples: workloads, CPU and wall seconds so far, memory. `--seconds` ends the
-creation early, so that a busy machine gives figures for a smaller fleet. Then the fleet is left alone for a virtual minute, and the controllers are restarted.
-Prints JSON; exits with 1 if replicas are missing or the restart writes.
+creation early, so that a busy machine gives figures for a smaller fleet. Then the fleet is left alone for a virtual minute, and the
+controllers are restarted: with what they saved, and with `--whole` once more without, which reconciles everything.
+Prints JSON; exits with 1 if replicas are missing or a restart writes.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import asyncio
 import gc
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -34,17 +36,20 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--workloads", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=36_000, help="create no further batch after so many seconds")
     parser.add_argument("--samples", type=Path, default=Path("bench/results/large_fleet.jsonl"))
+    parser.add_argument("--whole", action="store_true", help="also restart without a state file")
     given = parser.parse_args(arguments)
     given.samples.parent.mkdir(parents=True, exist_ok=True)
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     samples = Samples(given.samples)
-    found = run_virtually(measure(given.clusters, given.workloads, given.seconds, samples))
+    with tempfile.TemporaryDirectory() as folder:
+        state_file = Path(folder, "state")
+        found = run_virtually(measure(given, state_file, samples))
     print(json.dumps({"part": "large fleet", "machine": machine(), **found}, indent=1))
     if found["readyReplicas"] != found["workloads"] * SHAPE.replicas:
         sys.exit(f"{found['readyReplicas']} of {found['workloads'] * SHAPE.replicas} replicas are ready")
-    if found["restart"]["writes"]:
-        sys.exit(f"the restart wrote {found['restart']['writes']} times")
+    if any(one["writes"] for one in found["restarts"]):
+        sys.exit(f"a restart wrote: {found['restarts']}")
 
 
 class Samples:
@@ -71,13 +76,15 @@ class Samples:
         return sample
 
 
-async def measure(clusters: int, workloads: int, seconds: float, samples: Samples) -> dict[str, Any]:
-    fleet = await MeasuredFleet.start(clusters, fleet_plan(clusters, cpu="640", shape=SHAPE), SHAPE)
+async def measure(given: argparse.Namespace, state_file: Path, samples: Samples) -> dict[str, Any]:
+    clusters, workloads = given.clusters, given.workloads
+    plan = fleet_plan(clusters, cpu="640", shape=SHAPE)
+    fleet = await MeasuredFleet.start(clusters, plan, SHAPE, state_file=state_file)
     samples.add("started", clusters=clusters, stepCpuSeconds=round(fleet.steps["start"].cpu_seconds, 1))
     await fleet.prepare()
     samples.add("prepared")
     first = 0
-    while first < workloads and samples.seconds < seconds:
+    while first < workloads and samples.seconds < given.seconds:
         count = min(BATCH, workloads - first)
         # A collection of the whole heap before every batch would take longer than the batch.
         cost = await fleet.measure("create", partial(fleet.create, count, first), collect_before=False)
@@ -91,27 +98,44 @@ async def measure(clusters: int, workloads: int, seconds: float, samples: Sample
     samples.add("counted", readyReplicas=ready)
     idle = await fleet.measure("idle", lambda: asyncio.sleep(IDLE_SECONDS))
     samples.add("idle minute", percentOfACore=round(idle.cpu_seconds / IDLE_SECONDS * 100, 2), writes=idle.writes)
-    began = time.monotonic()
-    restart = await fleet.measure("restart", lambda: restart_controllers(fleet))
-    last = samples.add(
-        "restarted",
-        restartCpuSeconds=round(restart.cpu_seconds, 1),
-        restartSeconds=round(time.monotonic() - began, 1),
-        writes=restart.writes,
-    )
+    restarts = [
+        await restart(fleet, state_file, samples, is_whole=is_whole) for is_whole in (False, True)[: 1 + given.whole]
+    ]
     await fleet.stop()
     return {
         "clusters": clusters,
         "workloads": first,
         "readyReplicas": ready,
         "idlePercentOfACore": round(idle.cpu_seconds / IDLE_SECONDS * 100, 2),
-        "restart": {"cpuSeconds": last["restartCpuSeconds"], "writes": restart.writes},
-        "residentMiB": last["residentMiB"],
+        "restarts": restarts,
+        "residentMiB": round(resident_mebibytes()),
     }
 
 
-async def restart_controllers(fleet: MeasuredFleet) -> None:
-    await fleet.fleet.stop_plane()
+async def restart(fleet: MeasuredFleet, state_file: Path, samples: Samples, *, is_whole: bool) -> dict[str, Any]:
+    """Stop and start the controllers; `is_whole`: without what they saved."""
+    began = time.monotonic()
+    stop = await fleet.measure("stop", fleet.fleet.stop_plane)
+    size = size_of(state_file, remove=is_whole)
+    start = await fleet.measure("restart", lambda: start_controllers(fleet))
+    return samples.add(
+        "restarted without a state file" if is_whole else "restarted",
+        stopCpuSeconds=round(stop.cpu_seconds, 2),
+        restartCpuSeconds=round(start.cpu_seconds, 2),
+        restartSeconds=round(time.monotonic() - began, 1),
+        stateMiB=round(size / (1 << 20), 1),
+        writes=stop.writes + start.writes,
+    )
+
+
+def size_of(path: Path, *, remove: bool) -> int:
+    size = path.stat().st_size
+    if remove:
+        path.unlink()
+    return size
+
+
+async def start_controllers(fleet: MeasuredFleet) -> None:
     await fleet.fleet.start_plane()
     await fleet.settle()
 

@@ -269,7 +269,7 @@ class Table:
         self.entries[entry.name] = entry
         if old is None:
             insort(self._names.setdefault(entry.name[0], []), entry.name)
-        self._notify_listeners(old, entry)
+        self._call_listeners((self._update_indexes, *self._listeners), old, entry)
         if self._decoded is not None:
             self._decoded.add(entry)
             if old is not None:
@@ -287,7 +287,7 @@ class Table:
                 len(self._deleted_revisions) > MAX_DELETED_REVISIONS
             ):  # only recent deletions can be overtaken by a late response
                 del self._deleted_revisions[next(iter(self._deleted_revisions))]
-        self._notify_listeners(old, None)
+        self._call_listeners((self._update_indexes, *self._listeners), old, None)
         if self._decoded is not None:
             self._decoded.discard(old)
 
@@ -311,9 +311,6 @@ class Table:
         self.observed_revision = revision
         self.synced.set()
 
-    def _notify_listeners(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
-        self._call_listeners((self._update_indexes, *self._listeners), old, new)
-
     def _call_listeners(self, called: Iterable[ChangeListener], old: CacheEntry | None, new: CacheEntry | None) -> None:
         """Call the listeners; an exception in one affects neither the others nor the watch."""
         name = (new or cast("CacheEntry", old)).name
@@ -328,7 +325,8 @@ class Table:
 
     def _update_indexes(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         self.change_count += 1
-        self._saved_indexes.note_change((new or cast("CacheEntry", old)).name)
+        if self._saved_indexes.is_used:
+            self._saved_indexes.note_change((new or cast("CacheEntry", old)).name)
         for index, names_by_value in self._indexes.values():
             old_values: Iterable[str] = index.values(old.typed) if old else ()
             new_values: Iterable[str] = index.values(new.typed) if new else ()

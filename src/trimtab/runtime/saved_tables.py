@@ -90,15 +90,17 @@ class SavedIndexes:
         self._names: list[Name] = []
         self._indexes: dict[str, SavedIndex] = {}
         self._changed: set[Name] = set()
+        self.is_used = False
+        """Whether changes have to be noted."""
 
     def load(self, names: Sequence[Name], indexes: dict[str, SavedIndex]) -> None:
         self._names += names
         self._indexes.update(indexes)
+        self.is_used = True
 
     def note_change(self, name: Name) -> None:
         """An object has changed: what was saved of it is not valid any more."""
-        if self._names:
-            self._changed.add(name)
+        self._changed.add(name)
 
     def take(self, index: str, names: Iterable[Name]) -> tuple[dict[str, set[Name]], Iterable[Name]]:
         """The names by value, and the names that have to be added; all `names` if the index was not saved."""
@@ -111,5 +113,5 @@ class SavedIndexes:
             if unchanged := {all_names[number] for number in numbers} - changed:
                 by_value[value] = unchanged
         if not self._indexes:
-            self._names, self._changed = [], set()
+            self._names, self._changed, self.is_used = [], set(), False
         return by_value, changed
