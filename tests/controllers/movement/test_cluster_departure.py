@@ -409,7 +409,7 @@ def test_works_that_were_created_for_the_cluster_block_until_they_are_deleted_or
         await asyncio.sleep(120)
         message = (await drained_condition(scene)).message
         assert "manifestwork/mine: it was created for this cluster" in message
-        assert "work/mine: it was created for this cluster" in message
+        assert "; work/mine: it was created for this cluster and belongs to no policy" in message
         assert {"manifestwork"} <= set(await names_in(scene, CONFIGS))
         await scene.patch(Cluster, "m2", FORCE)
         await scene.wait_until(lambda: is_gone(scene), 120)

@@ -168,6 +168,31 @@ def test_only_the_switch_failover_one_cluster_at_a_time_decides_how_many_cluster
     assert logged == (evicted if profile.evict_only_with_target else [])
 
 
+def test_of_several_evictions_each_is_checked_with_the_placement_after_the_ones_before_it() -> None:
+    """Each of the two clusters could take what the other one has, but not when both are evicted."""
+    both = (UNHEALTHY, UnhealthyCluster(cluster_name="m2", since=NOON - 30 * SECOND))
+    subject = web(
+        status_item("m1", "Unhealthy"), status_item("m2", "Unhealthy"), clusters={"m1": 2, "m2": 2}, timers=both
+    )
+    found = binding_after(reconcile(subject, profile=TRIMTAB.but(failover_one_cluster_at_a_time=False)))
+    assert found is not None
+    assert [task.from_cluster for task in found.spec.graceful_eviction_tasks] == ["m1"]
+    assert [target.name for target in found.spec.clusters] == ["m2"]
+
+
+def test_a_cluster_that_is_being_left_is_not_evicted_again() -> None:
+    task = GracefulEvictionTask(from_cluster="m1", producer="TaintManager", reason="TaintUntolerated")
+    leaving = web(status_item("m1", "Unhealthy"), timers=(UNHEALTHY,), graceful_eviction_tasks=(task,))
+    found = binding_after(reconcile(leaving))
+    assert found is None or found.spec == leaving.spec
+
+
+def test_the_timer_stops_while_the_workload_is_not_applied() -> None:
+    found = binding_after(reconcile(web(status_item("m1", "Unhealthy", applied=False), timers=(UNHEALTHY,))))
+    assert found is not None
+    assert found.status.unhealthy_clusters == ()
+
+
 def test_without_the_switch_no_cluster_waits_for_a_running_eviction() -> None:
     task = GracefulEvictionTask(
         from_cluster="m0",

@@ -9,7 +9,16 @@ from views import FakeView
 from static_fleet import StaticFleet, serving_cluster
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, Move, MovedObject, MoveSpec
+from trimtab.api.kinds.disruption import (
+    DisruptionBudget,
+    DisruptionBudgetSpec,
+    DisruptionPolicy,
+    DisruptionPolicySpec,
+    Freeze,
+    Move,
+    MovedObject,
+    MoveSpec,
+)
 from trimtab.api.kinds.rebalancer import MoveOptions, RebalancerSpec, WorkloadRebalancer
 from trimtab.api.kinds.work import Binding, HeldReplicas, StateBeforeMove
 from trimtab.api.profile import TRIMTAB
@@ -120,6 +129,19 @@ def test_transfers_with_a_hold_continue_without_being_charged_again() -> None:
         result = admitted(moving, one)
         assert (shares(result), result.charged_budgets, result.log_entries) == ({"m1": 2, "m2": 2}, (), ())
         assert (result.holds, result.is_complete) == (moving.status.holds, True)
+
+
+def test_a_freeze_keeps_the_holds_of_a_move_in_progress() -> None:
+    """Without them dispatch would delete the old replicas before the new ones are ready."""
+    held = (HeldReplicas(cluster="m1", replicas=2, since=NOON, reason="Rebalance"),)
+    before = StateBeforeMove(before=web({"m1": 4}).spec.clusters)
+    moving = web({"m1": 2, "m2": 2}, status_holds=held, status_replacement=before)
+    frozen = DisruptionPolicy(
+        metadata=Meta(name="default"), spec=DisruptionPolicySpec(freeze=Freeze(reason="audit", since=NOON))
+    )
+    result = admitted(moving, frozen, cause="PolicyChange")
+    assert (result.holds, result.replacement, result.clusters) == (held, before, moving.spec.clusters)
+    assert (result.is_complete, result.log_entries, result.charged_budgets) == (False, (), ())
 
 
 def test_max_surge_bounds_the_replicas_that_move_together() -> None:

@@ -9,7 +9,7 @@ from views import FakeView
 
 from trimtab import plugins
 from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster
-from trimtab.api.kinds.work import Binding
+from trimtab.api.kinds.work import Binding, HeldReplicas
 from trimtab.controllers.contract import RequeueAfter
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.score_moves import score_moves, score_resources_of
@@ -100,6 +100,12 @@ def test_unscheduled_and_unranked_bindings_are_ignored() -> None:
     undecided = subject.but(status=subject.status.but(scheduler_observed_generation=1))
     assert reconcile(undecided, {"m1": 0, "m2": 90}) == []
     assert reconcile(binding(clusters={"m1": 3}), {"m1": 0, "m2": 90}) == []
+
+
+def test_nothing_is_compared_while_a_move_is_in_progress() -> None:
+    subject = ranked(margin=0, **{"for": "0s"})
+    holds = (HeldReplicas(cluster="m3", replicas=1, since=NOON, reason="ScoreChange"),)
+    assert reconcile(subject.but(status=subject.status.but(holds=holds)), {"m1": 0, "m2": 90}) == []
 
 
 def test_a_score_that_expires_requeues_the_binding() -> None:
