@@ -236,10 +236,11 @@ def resolvable_nodes(request: PodRequest, fleet: NodeSnapshot, scheduler_profile
     """Return nodes whose first rejection depends on the pods that run there; as `node_rejections`, but on arrays."""
     undecided, resolvable = np.ones(len(fleet), dtype=bool), np.zeros(len(fleet), dtype=bool)
     for plugin in active_filters(request, scheduler_profile):
-        rejected = undecided & ~filter_mask(plugin, request, fleet.nodes)
-        if not rejected.any():
+        accepted = filter_mask(plugin, request, fleet.nodes)
+        if accepted.all():  # most filters reject no node of most clusters
             continue
-        undecided &= ~rejected
+        rejected = undecided & ~accepted
+        undecided &= accepted
         if plugin.reads is not None:
             key = (plugin, "crowded", plugin.reads(request))
             resolvable |= rejected & fleet.nodes.column(key, partial(_resolvable_check, plugin, request, fleet), bool)
