@@ -783,4 +783,18 @@ MUTANTS = (
         "has_other_names = False",
         ("server/auth/test_request_signing.py",),
     ),
+    Mutant(
+        "A token of the earlier secret is valid only with its algorithm.",
+        "server/auth/token_keys.py",
+        ' is not None and algorithm == "HS256" else None',
+        " is not None else None",
+        ("server/auth/test_token_keys.py",),
+    ),
+    Mutant(
+        "The number of verified tokens that are kept is bounded.",
+        "server/auth/token_keys.py",
+        "if len(self._verified) > _REMEMBERED_TOKENS:",
+        "if False:",
+        ("server/auth/test_token_keys.py",),
+    ),
 )

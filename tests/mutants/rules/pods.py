@@ -189,4 +189,11 @@ MUTANTS = (
         "pod.is_healthy and selector",
         ("server/subresources/test_eviction.py::test_pod_whose_eviction_is_granted_is_not_counted_as_healthy",),
     ),
+    Mutant(
+        "An eviction names the pod of its path.",
+        "server/subresources/eviction.py",
+        'if (body.get("metadata") or {}).get("name") != where.name:',
+        "if False:",
+        ("server/subresources/test_eviction.py",),
+    ),
 )

@@ -353,4 +353,11 @@ MUTANTS = (
         "self._latest and self._latest[0].revision <= revision + 2",
         ("store/test_index.py",),
     ),
+    Mutant(
+        "The first entry of a resource decides with which key it is encrypted.",
+        "server/storage/encryption.py",
+        "keys.setdefault(resource_prefix(group, name), found)",
+        "keys[resource_prefix(group, name)] = found",
+        ("server/storage/test_encryption.py",),
+    ),
 )

@@ -1,5 +1,7 @@
 """Keys of service account tokens rotate without invalidating tokens, and nobody else's signature is accepted."""
 
+import hashlib
+import hmac
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -7,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import InputError
+from trimtab.server.auth import token_keys
 from trimtab.server.auth.token_keys import (
     KEY_LIFETIME,
     KeyRing,
@@ -97,3 +100,21 @@ def test_damaged_key_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.key").write_text("no key")
     with pytest.raises(InputError, match=r"a\.key is damaged"):
         KeyRing(tmp_path).public_keys()
+
+
+def test_token_of_the_earlier_secret_is_accepted_only_with_its_algorithm(tmp_path: Path) -> None:
+    earlier = SharedSecret(b"s" * 32)
+    ring = KeyRing(tmp_path, earlier)
+    assert ring.verified_claims(earlier.sign(CLAIMS)) == CLAIMS
+    text = f"{base64_encode(json.dumps({'alg': 'none'}).encode())}.{base64_encode(CLAIMS)}"
+    signature = base64_encode(hmac.new(b"s" * 32, text.encode(), hashlib.sha256).digest())
+    assert earlier.verified_claims(f"{text}.{signature}") == CLAIMS
+    assert ring.verified_claims(f"{text}.{signature}") is None
+
+
+def test_remembered_tokens_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_keys, "_REMEMBERED_TOKENS", 2)
+    ring = KeyRing(tmp_path)
+    for number in range(5):
+        assert ring.verified_claims(ring.sign(b"%d" % number)) == b"%d" % number
+    assert len(ring._verified) == 2

@@ -160,3 +160,14 @@ def test_wrong_file_is_refused_with_its_mistake(tmp_path: Path, old: str, new: s
 def test_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="chmod 600"):
         read_encryption(configuration(tmp_path, CONFIGURATION, 0o644))
+
+
+def test_first_entry_of_a_resource_decides_with_which_key_it_is_encrypted(tmp_path: Path) -> None:
+    path = tmp_path / "keys.yaml"
+    entries = "".join(
+        f"- resources: [secrets]\n  providers: [{{aesgcm: {{keys: [{{name: k, secret: {base64.b64encode(key).decode()}}}]}}}}]\n"
+        for key in (NEW, OLD)
+    )
+    path.write_text(f"apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n{entries}")
+    path.chmod(0o600)
+    assert keys(NEW).open(SECRET, read_encryption(path).seal(SECRET, VALUE)) == VALUE

@@ -264,6 +264,16 @@ def test_eviction_with_the_unsafe_delete_option_is_refused() -> None:
     with_asgi_client(scenario, garbage_collection=False)
 
 
+def test_eviction_that_names_another_pod_than_its_path_is_refused() -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        await pod(wire, "web-0")
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "web-1"}}
+        assert (await wire("POST", f"{PODS}/web-0/eviction", body)).status == 400
+        assert "deletionTimestamp" not in (await get_object(wire, f"{PODS}/web-0"))["metadata"]
+
+    with_asgi_client(scenario, garbage_collection=False)
+
+
 def test_evict_is_an_alias_of_the_eviction_subresource() -> None:
     async def scenario(wire: AsgiClient) -> None:
         await pod(wire, "web-0")
