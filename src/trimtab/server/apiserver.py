@@ -30,6 +30,7 @@ from trimtab.server.admission.create_authorization import CreateAuthorization
 from trimtab.server.admission.dynamic.admission_policies import AdmissionPolicies
 from trimtab.server.admission.dynamic.match_conditions import VARIABLES as CONDITION_VARIABLES
 from trimtab.server.admission.dynamic.match_conditions import condition_validator
+from trimtab.server.admission.dynamic.policy_expressions import ADMISSION_POLICIES, PolicyExpressions, policy_validator
 from trimtab.server.admission.dynamic.service_calls import ServiceCalls
 from trimtab.server.admission.dynamic.webhooks import GROUP as WEBHOOK_GROUP
 from trimtab.server.admission.dynamic.webhooks import MUTATING_HOOKS, VALIDATING_HOOKS, WebhookAdmission
@@ -413,7 +414,13 @@ def _server_rules(check_condition: Callable[[str, bool], str]) -> dict[str, Vali
     own = () if rules else [kind.id for kind in kinds.values() if kind.custom]
     check_rule = (rules or NoExpressions()).check
     hooks = condition_validator(check_condition)
-    return {CRD: schema_validator(check_rule, own), MUTATING_HOOKS: hooks, VALIDATING_HOOKS: hooks}
+    policies = policy_validator(PolicyExpressions())
+    return {
+        CRD: schema_validator(check_rule, own),
+        MUTATING_HOOKS: hooks,
+        VALIDATING_HOOKS: hooks,
+        ADMISSION_POLICIES: policies,
+    }
 
 
 def _is_computed(kind: Kind) -> bool:

@@ -174,19 +174,20 @@ def _check_pattern(pattern: Node) -> None:
         raise TypeFault("invalid matches argument", pattern.at)
 
 
-def uses_name(expression: str, name: str) -> bool:
-    """Whether an expression reads a variable."""
+def position_of_name(expression: str, name: str) -> int | None:
+    """Where an expression first reads a variable; None if it does not."""
     try:
         open_: list[Any] = [parse(expression)]
     except SyntaxFault:
-        return False
+        return None
+    found: list[int] = []
     while open_:
         node = open_.pop()
         if isinstance(node, Name) and node.name == name:
-            return True
-        if isinstance(node, tuple):
+            found.append(node.at)
+        elif isinstance(node, tuple):
             open_ += [part for part in node if isinstance(part, tuple)]
-    return False
+    return min(found, default=None)
 
 
 def _infer_macro(node: Call, scope: Mapping[str, CelType]) -> CelType:

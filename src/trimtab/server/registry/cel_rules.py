@@ -14,7 +14,7 @@ from trimtab.api.value import Raw
 from trimtab.interpret.cel.cost import count_iterations, estimate_cost
 from trimtab.interpret.cel.library import Overload
 from trimtab.interpret.cel.type_check import COST_LIMIT as STATIC_COST_LIMIT
-from trimtab.interpret.cel.type_check import check_types, max_size, type_of_schema, uses_name
+from trimtab.interpret.cel.type_check import check_types, max_size, position_of_name, type_of_schema
 from trimtab.interpret.cel.type_check import estimate_cost as estimate_static_cost
 from trimtab.server.auth.access_checks import VARIABLE, VARIABLE_TYPES, authorizer_overloads, evaluate_program
 
@@ -133,7 +133,7 @@ class CelRuleEvaluator(CelExpressions):
             return RuleFault(f"{prefix}compilation failed: {why}")
         if why := self.compile_error(expression, is_condition):
             return RuleFault(why)
-        if place.uncorrelated and uses_name(expression, "oldSelf"):
+        if place.uncorrelated and position_of_name(expression, "oldSelf") is not None:
             where = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {place.uncorrelated}"
             return RuleFault(where)
         places = math.prod(max_size(type_of_schema(schema)) for schema in place.enclosing)

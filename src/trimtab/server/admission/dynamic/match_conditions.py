@@ -8,7 +8,8 @@ failurePolicy decides: `Fail` refuses the request without a call, `Ignore` skips
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from trimtab.api.field_errors import duplicate, invalid, required, too_many
+from trimtab.api.field_errors import invalid
+from trimtab.api.kinds.native.rules.match_rules import MAX_CONDITIONS, check_conditions
 from trimtab.api.schema.structural import CelError
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
@@ -18,8 +19,6 @@ from trimtab.server.admission.dynamic.admission_reviews import VERSIONS, admissi
 from trimtab.server.auth.access_checks import AccessChecks
 from trimtab.server.auth.authorize import Action, Authorizer
 
-MAX_CONDITIONS = 64
-"""Conditions of one webhook, as in Kubernetes."""
 VARIABLES = ("object", "oldObject", "request", "authorizer")
 
 
@@ -52,20 +51,10 @@ def condition_validator(compile_error: Callable[[str, bool], str]) -> Callable[[
 
 def _hook_causes(hook: Raw, field: str, compile_error: Callable[[str, bool], str]) -> Iterator[Cause]:
     conditions = hook.get("matchConditions") or ()
-    if len(conditions) > MAX_CONDITIONS:
-        yield too_many(field, len(conditions), MAX_CONDITIONS)
-        return
-    names: set[str] = set()
-    for index, condition in enumerate(conditions):
-        name, expression = condition.get("name") or "", condition.get("expression") or ""
-        if not name:
-            yield required(f"{field}[{index}].name")
-        elif name in names:
-            yield duplicate(f"{field}[{index}].name", name)
-        names.add(name)
-        if not expression.strip():
-            yield required(f"{field}[{index}].expression")
-        elif why := compile_error(expression, True):
+    yield from check_conditions(conditions, field)
+    for index, condition in enumerate(conditions[:MAX_CONDITIONS]):
+        expression = condition.get("expression") or ""
+        if expression.strip() and (why := compile_error(expression, True)):
             yield invalid(f"{field}[{index}].expression", expression, why)
 
 

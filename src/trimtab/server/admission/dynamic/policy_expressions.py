@@ -1,15 +1,21 @@
 """CEL expressions of admission policies: compiled once, evaluated over the object, the request and the parameters."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
 
+from trimtab.api.field_errors import invalid
+from trimtab.api.kinds.native.rules.match_rules import MAX_CONDITIONS
 from trimtab.api.value import Raw
+from trimtab.errors import Cause
 from trimtab.interpret.cel.cost import estimate_cost
+from trimtab.interpret.cel.type_check import check_types, position_of_name, type_of_schema
 from trimtab.server.auth.access_checks import VARIABLE_TYPES, authorizer_overloads, evaluate_program
 
+ADMISSION_POLICIES = "validatingadmissionpolicies.admissionregistration.k8s.io"
 VARIABLES = ("object", "oldObject", "request", "params", "namespaceObject", "variables", "authorizer")
+_ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 _CACHE_SIZE = 1024
 _COST_LIMIT = 1_000_000
 _COST_BUDGET = 10_000_000
@@ -51,6 +57,27 @@ class PolicyExpressions:
                 raise PolicyError(f"compilation failed: {error}") from error
         return program
 
+    def fault(self, text: str, result: str, *, has_params: bool, known: Collection[str]) -> str:
+        """Why an expression cannot be used where its result must be a `result` (any for an empty one); empty when it can.
+
+        `known` are the variables of the policy that stand before it.
+        """
+        try:
+            program = self.compile(text)
+        except PolicyError as error:
+            return str(error)
+        variables = {"type": "object", "properties": dict.fromkeys(known, _ANYTHING)}
+        if fault := check_types(text, {"variables": type_of_schema(variables)}):
+            return f"compilation failed: {fault}"
+        if not has_params and (at := position_of_name(text, "params")) is not None:
+            where = f"undeclared reference to 'params' (in container '')\n | {text}\n | {'.' * at}^"
+            return f"compilation failed: ERROR: <input>:1:{at + 1}: {where}"
+        found = str(program.return_type()).lower()
+        if not result or found in (result, "dyn") or (result == "string or null" and found in ("string", "null")):
+            return ""
+        wanted = "one of [string null_type]" if result == "string or null" else result
+        return f"must evaluate to {wanted} but got {found}"
+
     def start_budget(self) -> None:
         """Begin to count the cost of the expressions for another request."""
         self._budget = _COST_BUDGET
@@ -72,6 +99,40 @@ class PolicyExpressions:
         if str(result.type()) == "ERROR":
             raise PolicyError(str(result.value()))
         return result.plain_value()
+
+
+def policy_validator(expressions: PolicyExpressions) -> Callable[[Raw, Raw | None], list[Cause]]:
+    """A function that tells which expressions of a policy do not compile; without the extra `cel` none is checked."""
+
+    def policy_causes(obj: Raw, old: Raw | None) -> list[Cause]:
+        spec = obj.get("spec") or {}
+        if not expressions.is_available or (old is not None and old.get("spec") == spec):
+            return []
+        return list(_expression_causes(expressions, spec))
+
+    return policy_causes
+
+
+def _expression_causes(expressions: PolicyExpressions, spec: Raw) -> Iterator[Cause]:
+    known: list[str] = []
+
+    def check(holder: Raw, key: str, field: str, result: str, variables: Collection[str]) -> Iterator[Cause]:
+        text = holder.get(key) or ""
+        has_params = spec.get("paramKind") is not None
+        if text.strip() and (why := expressions.fault(text, result, has_params=has_params, known=variables)):
+            yield invalid(f"{field}.{key}", text, why)
+
+    for index, condition in enumerate((spec.get("matchConditions") or ())[:MAX_CONDITIONS]):
+        yield from check(condition, "expression", f"spec.matchConditions[{index}]", "bool", ())
+    for index, variable in enumerate(spec.get("variables") or ()):
+        yield from check(variable, "expression", f"spec.variables[{index}]", "", known)
+        known.append(variable.get("name") or "")
+    for index, validation in enumerate(spec.get("validations") or ()):
+        field = f"spec.validations[{index}]"
+        yield from check(validation, "expression", field, "bool", known)
+        yield from check(validation, "messageExpression", field, "string", known)
+    for index, annotation in enumerate(spec.get("auditAnnotations") or ()):
+        yield from check(annotation, "valueExpression", f"spec.auditAnnotations[{index}]", "string or null", known)
 
 
 def variable_values(

@@ -112,3 +112,30 @@ def test_scope_and_kind_of_a_definition_are_immutable() -> None:
 def test_invalid_webhook_is_rejected(path: tuple[str | int, ...], value: object, error: str) -> None:
     configuration = with_change(WEBHOOKS, "webhooks", 0, *path, to=value)
     assert validation_error("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", configuration) == error
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "fault"),
+    [
+        ("admissionReviewVersions", ["v9"], "must include at least one of v1, v1beta1"),
+        ("admissionReviewVersions", ["v1", "v1"], "duplicate version"),
+        ("clientConfig", {"url": "https://u:p@x/y"}, "user information is not permitted in the URL"),
+        ("clientConfig", {"url": "https://x/y?a=b"}, "query parameters are not permitted in the URL"),
+        ("clientConfig", {"url": "https://x/y#c"}, "fragments are not permitted in the URL"),
+        ("clientConfig", {"url": "https:///y"}, "host must be specified"),
+        (
+            "clientConfig",
+            {"service": {"name": "a", "namespace": "b", "port": 99999}},
+            "port is not valid: must be between 1 and 65535, inclusive",
+        ),
+        (
+            "clientConfig",
+            {"service": {"name": "a", "namespace": "b", "path": "/a//b"}},
+            "segment[1] may not be empty",
+        ),
+        ("matchPolicy", "Foo", "Unsupported value"),
+    ],
+)
+def test_webhook_that_kube_apiserver_refuses_is_refused(field: str, value: object, fault: str) -> None:
+    changed = with_change(WEBHOOKS, "webhooks", 0, field, to=value)
+    assert fault in validation_error("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", changed)

@@ -2,15 +2,18 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from urllib.parse import urlsplit
 
 from trimtab.api.field_errors import duplicate, invalid, not_supported, required
 from trimtab.api.kinds.native.rules import common
 from trimtab.api.kinds.native.rules.definition_versions import check_conversion, check_versions_content
+from trimtab.api.kinds.native.rules.match_rules import check_match_policy, check_rule
 from trimtab.api.names import subdomain_faults
 from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
+_MAX_PORT = 65535
 _APPROVAL = "api-approved.kubernetes.io"
 _DNS_1035_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
 _DNS_1035_LABEL_TEXT = (
@@ -126,7 +129,8 @@ def _check_webhook(webhook: Raw, field: str) -> Iterator[Cause]:
     if name and name.count(".") < 2:
         yield invalid(f"{field}.name", name, "should be a domain with at least three segments separated by dots")
     for index, rule in enumerate(webhook.get("rules") or ()):
-        yield from _check_rule(rule, f"{field}.rules[{index}]")
+        yield from check_rule(rule, f"{field}.rules[{index}]")
+    yield from check_match_policy(webhook.get("matchPolicy"), f"{field}.matchPolicy")
     if webhook.get("failurePolicy") not in ("Fail", "Ignore"):
         yield not_supported(f"{field}.failurePolicy", webhook.get("failurePolicy", ""), ["Fail", "Ignore"])
     effects = webhook.get("sideEffects")
@@ -134,8 +138,7 @@ def _check_webhook(webhook: Raw, field: str) -> Iterator[Cause]:
         yield required(f"{field}.sideEffects", "must specify one of None, NoneOnDryRun")
     elif effects not in ("None", "NoneOnDryRun"):
         yield not_supported(f"{field}.sideEffects", effects, ["None", "NoneOnDryRun"])
-    if not webhook.get("admissionReviewVersions"):
-        yield required(f"{field}.admissionReviewVersions", "must specify one of v1, v1beta1")
+    yield from _check_review_versions(webhook.get("admissionReviewVersions") or [], f"{field}.admissionReviewVersions")
     timeout = webhook.get("timeoutSeconds", 10)
     if not 1 <= timeout <= 30:
         yield invalid(f"{field}.timeoutSeconds", timeout, "the timeout value must be between 1 and 30 seconds")
@@ -144,18 +147,14 @@ def _check_webhook(webhook: Raw, field: str) -> Iterator[Cause]:
     yield from _check_client_config(object_at(webhook, "clientConfig"), f"{field}.clientConfig")
 
 
-def _check_rule(rule: Raw, field: str) -> Iterator[Cause]:
-    operations = rule.get("operations") or []
-    if not operations:
-        yield required(f"{field}.operations")
-    if "*" in operations and len(operations) > 1:
-        yield invalid(f"{field}.operations", operations, "if '*' is present, must not specify other operations")
-    for index, operation in enumerate(operations):
-        choices = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
-        yield from common.check_one_of(operation, choices, f"{field}.operations[{index}]")
-    for name in ("apiGroups", "apiVersions", "resources"):
-        if not rule.get(name):
-            yield required(f"{field}.{name}")
+def _check_review_versions(versions: Sequence[str], field: str) -> Iterator[Cause]:
+    if not versions:
+        yield required(field, "must specify one of v1, v1beta1")
+    elif not set(versions) & {"v1", "v1beta1"}:
+        yield invalid(field, list(versions), "must include at least one of v1, v1beta1")
+    for index, version in enumerate(versions):
+        if version in versions[:index]:
+            yield invalid(f"{field}[{index}]", version, "duplicate version")
 
 
 def _check_client_config(client: Raw, field: str) -> Iterator[Cause]:
@@ -163,12 +162,8 @@ def _check_client_config(client: Raw, field: str) -> Iterator[Cause]:
     if (url is None) == (service is None):
         yield required(field, "exactly one of url or service is required")
         return
-    if url is not None and not url.startswith("https://"):
-        yield invalid(
-            f"{field}.url",
-            url.partition("://")[0],
-            "'https' is the only allowed URL scheme; desired format: https://host[/path]",
-        )
+    if url is not None:
+        yield from _check_url(url, f"{field}.url")
     if service is not None:
         for name in ("name", "namespace"):
             if not service.get(name):
@@ -176,3 +171,30 @@ def _check_client_config(client: Raw, field: str) -> Iterator[Cause]:
         path = service.get("path")
         if path and not path.startswith("/"):
             yield invalid(f"{field}.service.path", path, "must start with a '/'")
+        elif path:
+            for index, segment in enumerate(path[1:].rstrip("/").split("/") if path != "/" else ()):
+                if not segment:
+                    yield invalid(f"{field}.service.path", path, f"segment[{index}] may not be empty")
+        port = service.get("port")
+        if port is not None and not 1 <= port <= _MAX_PORT:
+            yield invalid(f"{field}.service.port", port, "port is not valid: must be between 1 and 65535, inclusive")
+
+
+def _check_url(url: str, field: str) -> Iterator[Cause]:
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        yield invalid(field, url, f"url must be a valid URL: {error}; desired format: https://host[/path]")
+        return
+    if parts.scheme != "https":
+        text = "'https' is the only allowed URL scheme; desired format: https://host[/path]"
+        yield invalid(field, url.partition("://")[0], text)
+    elif not parts.netloc:
+        yield invalid(field, "", "host must be specified; desired format: https://host[/path]")
+    for value, what in (
+        (parts.netloc.rpartition("@")[0], "user information is"),
+        (parts.fragment, "fragments are"),
+        (parts.query, "query parameters are"),
+    ):
+        if value:
+            yield invalid(field, value, f"{what} not permitted in the URL")
