@@ -55,6 +55,9 @@ MAX_JSON_PATCH_OPERATIONS = 10_000
 MAX_JSON_PATCH_COPIED_BYTES = 3 * 1024 * 1024
 """Operations of a JSON patch, and the bytes that its `copy` operations add, as in kube-apiserver."""
 
+MAX_AUDIT_ANNOTATIONS = 64
+MAX_AUDIT_ANNOTATION_CHARACTERS = 10 * 1024
+"""What admission may say about one request in the audit log; values are as long as in Kubernetes."""
 MAX_WARNINGS = 64
 """Warning headers of a response: some HTTP libraries read at most 100 headers."""
 MAX_WARNING_CHARACTERS = 4096

@@ -8,6 +8,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from trimtab.api.protobuf import encode
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
@@ -101,3 +103,46 @@ def test_objects_that_kubectl_sends_as_protobuf_or_yaml_are_recorded(tmp_path: P
     assert created["requestObject"]["data"] == created["responseObject"]["data"] == {"a": "1"}
     assert applied["requestObject"]["data"] == applied["responseObject"]["data"] == {"a": "2"}
     assert "trimtab.dev/omitted" not in {**created["annotations"], **applied["annotations"]}
+
+
+def test_audit_annotations_and_violations_of_admission_policies_are_recorded(tmp_path: Path) -> None:
+    pytest.importorskip("cel_expr_python")
+    (tmp_path / "policy.yaml").write_text(POLICY)
+    group = "admissionregistration.k8s.io"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "variables": [{"name": "number", "expression": "size(object.data)"}],
+        "validations": [{"expression": "variables.number < 2", "message": "at most one"}],
+        "auditAnnotations": [
+            {"key": "number", "valueExpression": "'has ' + string(variables.number)"},
+            {"key": "nothing", "valueExpression": "null"},
+        ],
+    }
+    bound = {"policyName": "few", "validationActions": ["Audit"]}
+    policies = Resource(group, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False)
+    bindings = Resource(
+        group, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", namespaced=False
+    )
+
+    async def scenario() -> None:
+        settings = AuditSettings(tmp_path / "policy.yaml", tmp_path / "audit.log")
+        daemon = Daemon(tmp_path / "data", "127.0.0.1", 0, audit=settings)
+        await daemon.start()
+        client = KubeClient(load(str(daemon.kubeconfig)))
+        for resource, content in ((policies, spec), (bindings, bound)):
+            head = {"apiVersion": f"{group}/v1", "kind": resource.kind, "metadata": {"name": "few"}}
+            await client.create(resource, {**head, "spec": content})
+        metadata = {"namespace": "default", "name": "a"}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "1", "b": "2"}}
+        await client.create(CONFIG_MAPS, body)
+        await client.close()
+        await daemon.stop()
+
+    asyncio.run(scenario())
+    (event,) = map(json.loads, (tmp_path / "audit.log").read_text().splitlines())
+    annotations = event["annotations"]
+    assert annotations["few/number"] == "has 2"
+    assert "few/nothing" not in annotations
+    (failure,) = json.loads(annotations["validation.policy.admission.k8s.io/validation_failure"])
+    assert failure == {"message": "at most one", "policy": "few", "binding": "few", "validationActions": ["Audit"]}

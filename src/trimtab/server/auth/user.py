@@ -4,7 +4,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from trimtab.api.limits import MAX_SHORTENED_WARNING_CHARACTERS, MAX_WARNING_CHARACTERS, MAX_WARNINGS
+from trimtab.api.limits import (
+    MAX_AUDIT_ANNOTATION_CHARACTERS,
+    MAX_AUDIT_ANNOTATIONS,
+    MAX_SHORTENED_WARNING_CHARACTERS,
+    MAX_WARNING_CHARACTERS,
+    MAX_WARNINGS,
+)
 
 ANONYMOUS = "system:anonymous"
 AUTHENTICATED = "system:authenticated"
@@ -47,8 +53,18 @@ class Caller(msgspec.Struct):
     """The verb that RBAC allowed; empty for callers in this process, which RBAC does not restrict."""
     sends_large_object: bool = False
     """Whether the body of the request takes long to process."""
+    annotations: dict[str, str] = {}
+    """What admission says about the request in the audit log."""
     _characters: int = 0
     _shortens: bool = False
+
+    def annotate(self, key: str, value: str) -> None:
+        """Add to the audit log; values of one key follow each other, and what is too long is cut off."""
+        earlier = self.annotations.get(key)
+        if not self.verb or (earlier is None and len(self.annotations) >= MAX_AUDIT_ANNOTATIONS):
+            return  # writes of this process are not recorded
+        joined = value if earlier is None else f"{earlier}, {value}"
+        self.annotations[key] = joined[:MAX_AUDIT_ANNOTATION_CHARACTERS]
 
     def warn(self, text: str) -> None:
         """Add a warning. Once all together are too long, each is shortened, and what does not fit is dropped."""

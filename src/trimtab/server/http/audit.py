@@ -102,6 +102,7 @@ class Audit:
         fields["responseStatus"] = _response_status(response)
         if entry.common["verb"] == "create" and (named := self._named_by_body(entry)):
             fields["objectRef"] = named
+        annotations |= entry.request.caller.annotations
         annotations["authorization.k8s.io/decision"] = "forbid" if response.code == 403 else "allow"
         if entry.decision.level in ("Request", "RequestResponse"):
             self._add_object(fields, annotations, "requestObject", entry, entry.request.body, _request_type(entry))

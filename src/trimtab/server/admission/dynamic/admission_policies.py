@@ -27,6 +27,9 @@ _POLICIES = resource_prefix(GROUP, "validatingadmissionpolicies")
 _BINDINGS = resource_prefix(GROUP, "validatingadmissionpolicybindings")
 
 
+_FAILURES = "validation.policy.admission.k8s.io/validation_failure"
+
+
 class Violation(NamedTuple):
     """A validation that does not hold, or that has no value."""
 
@@ -36,8 +39,22 @@ class Violation(NamedTuple):
     reason: str = "Invalid"
 
 
+def _failure_text(violations: Sequence[Violation], actions: Sequence[str]) -> str:
+    """Violations as the audit log of Kubernetes has them."""
+    found = [
+        {
+            "message": one.message,
+            "policy": one.policy,
+            "binding": one.binding,
+            "validationActions": list(actions),
+        }
+        for one in violations
+    ]
+    return orjson.dumps(found).decode()
+
+
 class AdmissionPolicies:
-    """A validating plugin; audit annotations are evaluated but kept nowhere, because there is no audit log."""
+    """A validating plugin; audit annotations, and violations with the action `Audit`, are kept for the audit log."""
 
     def __init__(self, store: Store, authorizer: Authorizer, catalogue: ResourceCatalogue) -> None:
         self._store = store
@@ -55,7 +72,10 @@ class AdmissionPolicies:
             if not self._matches(policy, binding, attributes, obj, old):
                 continue
             actions = binding["spec"].get("validationActions") or ()
-            for violation in await self._violations(policy, binding, attributes, obj, old):
+            violations = await self._violations(policy, binding, attributes, obj, old)
+            if "Audit" in actions and violations:
+                attributes.caller.annotate(_FAILURES, _failure_text(violations, actions))
+            for violation in violations:
                 if "Deny" in actions:
                     raise _denial(attributes, violation)
                 if "Warn" in actions:
@@ -126,15 +146,18 @@ class AdmissionPolicies:
         # An expression takes as long as its author likes, up to the limit of its cost. Writes of this process may run on
         # a virtual clock, which does not wait for a thread.
         is_request = bool(attributes.caller.verb)
-        failures = await large_objects.run(is_request, self._all_failures, policy["spec"], values, parameters)
+        notes: list[tuple[str, str]] = []
+        failures = await large_objects.run(is_request, self._all_failures, policy["spec"], values, parameters, notes)
+        for key, text in dict.fromkeys(notes):
+            attributes.caller.annotate(f"{names[0]}/{key}", text)
         return [Violation(*names, message, reason) for message, reason in failures]
 
     def _all_failures(
-        self, spec: Raw, values: Mapping[str, Any], parameters: Sequence[Raw | None]
+        self, spec: Raw, values: Mapping[str, Any], parameters: Sequence[Raw | None], notes: list[tuple[str, str]]
     ) -> list[tuple[str, str]]:
-        """(message, reason) of every validation that does not hold for one of the parameters."""
+        """(message, reason) of every validation that does not hold for one of the parameters; annotations become notes."""
         self._expressions.start_budget()
-        return [found for one in parameters for found in self._failures(spec, {**values, "params": one})]
+        return [found for one in parameters for found in self._failures(spec, {**values, "params": one}, notes)]
 
     def _parameters(self, policy: Raw, binding: Raw, attributes: Attributes) -> Iterator[Raw | None]:
         kind, reference = policy["spec"].get("paramKind"), binding["spec"].get("paramRef")
@@ -161,7 +184,9 @@ class AdmissionPolicies:
         for one in found:
             yield orjson.loads(one.value)
 
-    def _failures(self, spec: Raw, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    def _failures(
+        self, spec: Raw, values: Mapping[str, Any], notes: list[tuple[str, str]]
+    ) -> Iterator[tuple[str, str]]:
         """(message, reason) of every validation that does not hold."""
         ignores = spec.get("failurePolicy") == "Ignore"
         variables, errors = variable_values(self._expressions, spec.get("variables") or [], values)
@@ -183,6 +208,16 @@ class AdmissionPolicies:
                 cause = next((why for name, why in errors.items() if f"variables.{name}" in text), str(error))
                 if not ignores:
                     yield f"expression '{text}' resulted in error: {cause}", reason
+        for annotation in spec.get("auditAnnotations") or ():
+            text = annotation["valueExpression"].strip()
+            try:
+                value = self._expressions.evaluate(text, known)
+            except PolicyError as error:
+                if not ignores:
+                    yield f"expression '{text}' resulted in error: {error}", "Invalid"
+                continue
+            if isinstance(value, str) and value.strip():
+                notes.append((annotation["key"], value.strip()))
 
     def _holds(self, text: str, values: Mapping[str, Any]) -> bool:
         return self._expressions.evaluate(text, values) is True
