@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -10,15 +11,18 @@ from trimtab.api.value import Raw
 from trimtab.client.client import PlainResponse, Resource
 from trimtab.client.kubeconfig import Credentials
 from trimtab.clock import LoopClock, run_virtually
-from trimtab.errors import InputError, NotFound
+from trimtab.errors import Conflict, InputError, NotFound
 from trimtab.members.join import (
     CLUSTER_NAMESPACE,
+    CONTROL_PLANE,
     NAMESPACED_ROLES,
+    NAMESPACES,
     ROLE_BINDINGS,
     ROLES,
     SECRETS,
     SERVICE_ACCOUNTS,
     ClusterFacts,
+    claim_member,
     delete_credentials,
     join,
     release_member,
@@ -125,6 +129,24 @@ def test_same_name_and_same_cluster_are_rejected() -> None:
             await join(host, member, "west", CREDENTIALS, FACTS)
         with pytest.raises(InputError, match="cannot be the name of a cluster"):
             await join(host, member, "Not A Name", CREDENTIALS, FACTS)
+
+    run_scenario(scenario)
+
+
+def test_of_two_control_planes_that_claim_a_member_at_once_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(host: LocalClient, member: MemberClient) -> None:
+        patch = member.patch
+
+        async def patch_after_another(*arguments: Any, **options: Any) -> Raw:
+            monkeypatch.undo()
+            await claim_member(member, "east", "another", take_over=False)
+            return await patch(*arguments, **options)
+
+        monkeypatch.setattr(member, "patch", patch_after_another)
+        with pytest.raises(Conflict):
+            await claim_member(member, "east", "ours", take_over=False)
+        metadata = (await member.get(NAMESPACES, "", CLUSTER_NAMESPACE))["metadata"]
+        assert metadata["annotations"][CONTROL_PLANE] == "another"
 
     run_scenario(scenario)
 

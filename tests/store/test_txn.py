@@ -39,6 +39,15 @@ def test_refused_transaction_leaves_nothing_behind() -> None:
     assert draft.get("/a") is None
 
 
+@pytest.mark.parametrize("operation", [PutKey("/a\ud800", b""), PutKey("/a", bytearray(b"x"))])  # type: ignore[arg-type]
+def test_what_cannot_be_stored_fails_its_own_transaction_and_not_the_group(operation: PutKey) -> None:
+    draft = Draft(index_with())
+    draft.run(proposal(PutKey("/first", b"")))
+    with pytest.raises((UnicodeEncodeError, TypeError)):
+        draft.run(proposal(operation))
+    assert [event.key for event in draft.events] == ["/first"]
+
+
 def test_transaction_may_build_on_an_earlier_one_of_its_group() -> None:
     draft = Draft(index_with(StoredEntry(KEY, b"old", 2, 2)))
     draft.run(proposal(PutKey(KEY, b"new")))

@@ -310,4 +310,18 @@ MUTANTS = (
         "own = identity",
         LEFT_TESTS,
     ),
+    Mutant(
+        "Of two control planes that claim a member at once, one fails.",
+        "members/join.py",
+        '"metadata": {"resourceVersion": metadata["resourceVersion"], "annotations": {CONTROL_PLANE: control_plane}}',
+        '"metadata": {"annotations": {CONTROL_PLANE: control_plane}}',
+        ("members/test_join.py",),
+    ),
+    Mutant(
+        "New credentials are not taken from another cluster than the one that joined.",
+        "members/join.py",
+        'if spec.get("id") not in (None, "", await cluster_id(member)):',
+        "if False:",
+        ("cli/commands/test_join.py",),
+    ),
 )

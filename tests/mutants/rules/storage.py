@@ -360,4 +360,18 @@ MUTANTS = (
         "keys[resource_prefix(group, name)] = found",
         ("server/storage/test_encryption.py",),
     ),
+    Mutant(
+        "A key that cannot be encoded fails its own transaction, not the whole group.",
+        "store/txn.py",
+        "key.encode()  # a lone",
+        "pass  # a lone",
+        ("store/test_txn.py",),
+    ),
+    Mutant(
+        "A value that cannot be stored fails its own transaction, not the whole group.",
+        "store/txn.py",
+        "if isinstance(operation, PutKey) and type(operation.value) is not bytes:",
+        "if False:",
+        ("store/test_txn.py",),
+    ),
 )
