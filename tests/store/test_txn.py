@@ -39,7 +39,7 @@ def test_refused_transaction_leaves_nothing_behind() -> None:
     assert draft.get("/a") is None
 
 
-@pytest.mark.parametrize("operation", [PutKey("/a\ud800", b""), PutKey("/a", bytearray(b"x"))])  # type: ignore[arg-type]
+@pytest.mark.parametrize("operation", [PutKey("/a\ud800", b""), PutKey("/a", bytearray(b"x"))])
 def test_what_cannot_be_stored_fails_its_own_transaction_and_not_the_group(operation: PutKey) -> None:
     draft = Draft(index_with())
     draft.run(proposal(PutKey("/first", b"")))
