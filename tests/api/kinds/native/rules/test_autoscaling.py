@@ -1,3 +1,5 @@
+import pytest
+
 from api.kinds.native.native_validation import validation_error, with_change
 from trimtab.api.value import Raw
 
@@ -32,3 +34,44 @@ def test_target_needs_kind_and_name() -> None:
     assert validation_error("autoscaling/v2", "HorizontalPodAutoscaler", autoscaler) == (
         "[spec.scaleTargetRef.kind: Required value, spec.scaleTargetRef.name: Required value]"
     )
+
+
+WINDOW = {"scaleDown": {"stabilizationWindowSeconds": 9999}}
+POLICY = {"scaleUp": {"policies": [{"type": "Pods", "value": 0, "periodSeconds": 9999}]}}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "error"),
+    [
+        (
+            "metrics",
+            [{"type": "Resource"}],
+            "spec.metrics[0].resource: Required value: must populate information for the given metric source",
+        ),
+        ("metrics", [{"type": "Other"}], 'spec.metrics[0].type: Unsupported value: "Other"'),
+        (
+            "behavior",
+            WINDOW,
+            (
+                "spec.behavior.scaleDown.stabilizationWindowSeconds: Invalid value: 9999: "
+                "must be less than or equal to 3600"
+            ),
+        ),
+        (
+            "behavior",
+            POLICY,
+            (
+                "[spec.behavior.scaleUp.policies[0].value: Invalid value: 0: must be greater than zero, "
+                "spec.behavior.scaleUp.policies[0].periodSeconds: Invalid value: 9999: must be less than or equal to 1800]"
+            ),
+        ),
+        (
+            "behavior",
+            {"scaleUp": {"selectPolicy": "Other"}},
+            'spec.behavior.scaleUp.selectPolicy: Unsupported value: "Other": supported values: "Disabled", "Max", "Min"',
+        ),
+    ],
+)
+def test_metrics_and_behavior_are_checked(field: str, value: object, error: str) -> None:
+    autoscaler = with_change(AUTOSCALER, "spec", field, to=value)
+    assert validation_error("autoscaling/v2", "HorizontalPodAutoscaler", autoscaler).startswith(error)

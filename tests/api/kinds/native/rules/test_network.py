@@ -100,3 +100,17 @@ def test_external_name_service_needs_a_name_and_no_cluster_ip() -> None:
 )
 def test_invalid_ingress_is_rejected(spec: Raw, error: str) -> None:
     assert validation_error("networking.k8s.io/v1", "Ingress", {"metadata": {"name": "i"}, "spec": spec}) == error
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "error"),
+    [
+        ("externalTrafficPolicy", "Local", "may only be set for externally-accessible services"),
+        ("loadBalancerClass", "x/y", "may only be used when `type` is 'LoadBalancer'"),
+        ("ipFamilies", ["IPv4", "IPv4"], 'spec.ipFamilies[1]: Duplicate value: "IPv4"'),
+    ],
+)
+def test_field_of_another_type_of_service_is_refused_at_creation(field: str, value: object, error: str) -> None:
+    service = with_change(SERVICE, "spec", field, to=value)
+    assert error in validation_error("v1", "Service", service)
+    assert validation_error("v1", "Service", service, service) == ""

@@ -92,3 +92,39 @@ def test_tolerations_may_be_added_but_not_removed() -> None:
     assert validation_error("v1", "Pod", POD, tolerant) == (
         "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"
     )
+
+
+PORT = {"containerPort": 1, "hostPort": 80}
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"schedulingGates": [{"name": "a"}, {"name": "a"}]}, 'spec.schedulingGates[1]: Duplicate value: "a"'),
+        (
+            {"nodeName": "n", "schedulingGates": [{"name": "a"}]},
+            "spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared",
+        ),
+        (
+            {"ephemeralContainers": [{"name": "e", "image": "i"}]},
+            "spec.ephemeralContainers: Forbidden: cannot be set on create",
+        ),
+        ({"os": {"name": "mac"}}, 'spec.os: Unsupported value: "mac": supported values: "linux", "windows"'),
+        ({"dnsPolicy": "None"}, "spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"),
+        (
+            {"initContainers": [{"name": "s", "image": "i", "restartPolicy": "Never"}]},
+            'spec.initContainers[0].restartPolicy: Unsupported value: "Never": supported values: "Always"',
+        ),
+        (
+            {"securityContext": {"runAsUser": -1}},
+            "spec.securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive",
+        ),
+        (
+            {"containers": [{"name": "c", "image": "i", "ports": [PORT, {**PORT, "containerPort": 2}]}]},
+            'spec.containers[0].ports[1].hostPort: Duplicate value: "TCP//80"',
+        ),
+    ],
+)
+def test_new_pod_that_kube_apiserver_refuses_is_refused(changes: Raw, error: str) -> None:
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}], **changes}}
+    assert error in validation_error("v1", "Pod", pod)

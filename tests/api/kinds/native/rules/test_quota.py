@@ -59,3 +59,26 @@ def test_scope_selector_requirements_are_checked(requirement: Raw, error: str) -
     spec = {"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": [requirement]}}
     found = validation_error("v1", "ResourceQuota", {"metadata": {"name": "q"}, "spec": spec})
     assert found == (f"spec.scopeSelector.matchExpressions.{error}" if error else "")
+
+
+@pytest.mark.parametrize(
+    ("hard", "scopes", "error"),
+    [
+        ({"pods": "1"}, ["BestEffort"], ""),
+        ({"requests.cpu": "1"}, ["NotBestEffort", "Terminating"], ""),
+        ({"pods": "1"}, ["Other"], 'spec.scopes: Invalid value: ["Other"]: unsupported scope'),
+        (
+            {"pods": "1"},
+            ["BestEffort", "NotBestEffort"],
+            'spec.scopes: Invalid value: ["BestEffort","NotBestEffort"]: conflicting scopes',
+        ),
+        (
+            {"requests.cpu": "1"},
+            ["BestEffort"],
+            'spec.scopes: Invalid value: ["BestEffort"]: unsupported scope applied to resource',
+        ),
+    ],
+)
+def test_scopes_are_checked(hard: Raw, scopes: list[str], error: str) -> None:
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": hard, "scopes": scopes}}
+    assert validation_error("v1", "ResourceQuota", quota) == error

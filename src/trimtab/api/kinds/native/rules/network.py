@@ -30,9 +30,23 @@ def check_service(new: Raw, old: Raw | None) -> Sequence[Cause]:
         found.append(
             invalid("spec.clusterIPs[0]", address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
         )
+    if old is None:
+        found += _check_new_service(spec, kind)
     if old is not None:
         found += _check_same_cluster_ip(spec, object_at(old, "spec"))
     return found
+
+
+def _check_new_service(spec: Raw, kind: str) -> Iterator[Cause]:
+    policy = spec.get("externalTrafficPolicy")
+    if policy and kind not in ("LoadBalancer", "NodePort") and not spec.get("externalIPs"):
+        yield invalid("spec.externalTrafficPolicy", policy, "may only be set for externally-accessible services")
+    if spec.get("loadBalancerClass") is not None and kind != "LoadBalancer":
+        yield forbidden("spec.loadBalancerClass", "may only be used when `type` is 'LoadBalancer'")
+    families = spec.get("ipFamilies") or []
+    for index, family in enumerate(families):
+        if family in families[:index]:
+            yield duplicate(f"spec.ipFamilies[{index}]", family)
 
 
 def _check_same_cluster_ip(spec: Raw, old_spec: Raw) -> Iterator[Cause]:

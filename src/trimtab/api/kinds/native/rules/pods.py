@@ -19,6 +19,7 @@ _UPDATE_TEXT = (
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
+_MAX_ID = 2147483647
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
@@ -30,7 +31,46 @@ def _not_found(field: str, value: Any) -> Cause:
 def check_pod(new: Raw, old: Raw | None) -> Sequence[Cause]:
     if old is not None:
         return list(_check_update(new, old))
-    return list(check_pod_spec(object_at(new, "spec"), "spec"))
+    spec = object_at(new, "spec")
+    return [*check_pod_spec(spec, "spec"), *_check_new_pod(spec)]
+
+
+def _check_new_pod(spec: Raw) -> Iterator[Cause]:
+    """What only the creation of a pod refuses; what older versions stored in templates stays valid."""
+    gates = [gate.get("name") for gate in spec.get("schedulingGates") or ()]
+    for index, name in enumerate(gates):
+        if name in gates[:index]:
+            yield duplicate(f"spec.schedulingGates[{index}]", name)
+    if gates and spec.get("nodeName"):
+        yield forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+    if spec.get("ephemeralContainers"):
+        yield forbidden("spec.ephemeralContainers", "cannot be set on create")
+    system = object_at(spec, "os").get("name")
+    if system is not None and system not in ("linux", "windows"):
+        yield not_supported("spec.os", system, ("linux", "windows"))
+    if spec.get("dnsPolicy") == "None" and spec.get("dnsConfig") is None:
+        yield required("spec.dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None")
+    for index, container in enumerate(spec.get("initContainers") or ()):
+        if container.get("restartPolicy") not in (None, "Always"):
+            field = f"spec.initContainers[{index}].restartPolicy"
+            yield not_supported(field, container["restartPolicy"], ("Always",))
+    yield from _check_host_ports(spec.get("containers") or ())
+    for name in ("runAsUser", "runAsGroup", "fsGroup"):
+        value = object_at(spec, "securityContext").get(name)
+        if value is not None and not 0 <= value <= _MAX_ID:
+            yield invalid(f"spec.securityContext.{name}", value, f"must be between 0 and {_MAX_ID}, inclusive")
+
+
+def _check_host_ports(containers: Sequence[Raw]) -> Iterator[Cause]:
+    taken: set[str] = set()
+    for index, container in enumerate(containers):
+        for number, port in enumerate(container.get("ports") or ()):
+            if not port.get("hostPort"):
+                continue
+            used = f"{port.get('protocol') or 'TCP'}/{port.get('hostIP') or ''}/{port['hostPort']}"
+            if used in taken:
+                yield duplicate(f"spec.containers[{index}].ports[{number}].hostPort", used)
+            taken.add(used)
 
 
 def _check_update(new: Raw, old: Raw) -> Iterator[Cause]:

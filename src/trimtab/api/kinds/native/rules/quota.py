@@ -25,6 +25,8 @@ _QUOTA_RESOURCES = frozenset(
     }
 )
 
+_BEST_EFFORT_RESOURCES = frozenset(("pods", "count/pods"))
+_CONFLICTING_SCOPES = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
 _EXISTS_ONLY_SCOPES = ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity")
 
 
@@ -38,9 +40,19 @@ def check_resource_quota(new: Raw, old: Raw | None) -> Sequence[Cause]:
     found += common.check_quantities(spec.get("hard"), "spec.hard")
     for requirement in object_at(spec, "scopeSelector").get("matchExpressions") or ():
         found += _check_scope_requirement(requirement, "spec.scopeSelector.matchExpressions")
+    found += _check_scopes(spec.get("scopes") or [], spec.get("hard") or {})
     if old is not None:
         found += common.check_unchanged(spec.get("scopes"), object_at(old, "spec").get("scopes"), "spec.scopes")
     return found
+
+
+def _check_scopes(scopes: list[str], hard: Raw) -> Iterator[Cause]:
+    if any(scope not in (*_EXISTS_ONLY_SCOPES, "PriorityClass") for scope in scopes):
+        yield invalid("spec.scopes", scopes, "unsupported scope")
+    if "BestEffort" in scopes and set(hard) - _BEST_EFFORT_RESOURCES:
+        yield invalid("spec.scopes", scopes, "unsupported scope applied to resource")
+    if any(set(pair) <= set(scopes) for pair in _CONFLICTING_SCOPES):
+        yield invalid("spec.scopes", scopes, "conflicting scopes")
 
 
 def _check_scope_requirement(requirement: Raw, field: str) -> Iterator[Cause]:

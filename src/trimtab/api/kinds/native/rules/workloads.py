@@ -6,10 +6,12 @@ from typing import Any
 from trimtab.api.cron import is_time_zone
 from trimtab.api.field_errors import forbidden, invalid, not_supported, required
 from trimtab.api.kinds.native.rules import common, cron, pods
+from trimtab.api.kinds.native.rules.job_policies import check_job_policies
 from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
+_RETENTIONS = ("Retain", "Delete")
 _STATEFUL_TEXT = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
@@ -168,6 +170,12 @@ def check_stateful_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
         *_check_template(_with_claim_volumes(spec)),
     ]
     found += _check_restart_policy(spec)
+    found += common.check_not_negative(object_at(spec, "ordinals").get("start"), "spec.ordinals.start")
+    retention = object_at(spec, "persistentVolumeClaimRetentionPolicy")
+    for name in ("whenDeleted", "whenScaled"):
+        if retention.get(name) not in (None, *_RETENTIONS):
+            where = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
+            found.append(not_supported(where, retention[name], _RETENTIONS))
     if old is not None:
         before = object_at(old, "spec")
         fixed = [{k: v for k, v in part.items() if k not in _STATEFUL_MUTABLE_FIELDS} for part in (spec, before)]
@@ -269,6 +277,8 @@ _JOB_IMMUTABLE_FIELDS = (
 def check_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = object_at(new, "spec")
     found = list(check_job_spec(spec, "spec"))
+    if old is None:
+        found += check_job_policies(spec, "spec")
     if old is not None:
         before = object_at(old, "spec")
         for name in _JOB_IMMUTABLE_FIELDS:
