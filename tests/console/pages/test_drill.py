@@ -125,3 +125,15 @@ def test_without_a_failure_the_page_says_what_each_cluster_has_to_lose() -> None
     rows = drill(PageContext(console.model, NOW))["exposure"]
     assert (rows[0]["cluster"].name, rows[0]["only"]) == ("web-c1", 1)
     assert drill(PageContext(console.model, NOW, query={"fail": "cluster:web-c0"}))["exposure"] == []
+
+
+def test_clusters_of_the_first_page_have_states_of_clusters() -> None:
+    async def look() -> None:
+        console = new_console()
+        fill(console)
+        body = (await call(console, "/drill", cookie=signed_in(console)[0])).text
+        table = body[body.index("What each cluster has to lose") :]
+        assert "ready</span>" in table
+        assert "placed" not in table
+
+    asyncio.run(look())

@@ -26,7 +26,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="Directory for all data.",
 )
-@click.option("--port", type=int, default=6443, show_default=True, help="Port to serve on; 0 selects a free port.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=6443,
+    show_default=True,
+    help="Port to serve on; 0 selects a free port.",
+)
 @click.option("--bind", default="127.0.0.1", show_default=True, help="Address to serve on.")
 @flow_control_options
 @audit_options

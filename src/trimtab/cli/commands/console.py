@@ -31,7 +31,13 @@ from trimtab.telemetry import configure_logging
 
 @click.command()
 @kubeconfig_options
-@click.option("--port", type=int, default=7443, show_default=True, help="Port to serve on; 0 selects a free port.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=7443,
+    show_default=True,
+    help="Port to serve on; 0 selects a free port.",
+)
 @click.option("--bind", default="127.0.0.1", show_default=True, help="Address to serve on.")
 @click.option(
     "--data-dir",

@@ -62,7 +62,13 @@ spec:
     show_default=True,
     help="Directory for all data.",
 )
-@click.option("--port", type=int, default=6443, show_default=True, help="Port to serve on; 0 selects a free port.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=6443,
+    show_default=True,
+    help="Port to serve on; 0 selects a free port.",
+)
 @click.option("--bind", default="127.0.0.1", show_default=True, help="Address to serve on.")
 @click.option(
     "--fleet", "fleet_file", type=click.Path(path_type=Path), help="File that describes the simulated members."

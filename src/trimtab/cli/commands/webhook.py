@@ -21,7 +21,13 @@ from trimtab.webhook.service import WebhookService, WebhookSettings
 
 @click.command()
 @kubeconfig_options
-@click.option("--port", type=int, default=9443, show_default=True, help="Port to serve on; 0 selects a free port.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=9443,
+    show_default=True,
+    help="Port to serve on; 0 selects a free port.",
+)
 @click.option("--bind", default="", help="Address to serve on; default: all addresses.")
 @click.option(
     "--namespace", default="trimtab-system", show_default=True, help="Namespace of the Secret and the Service."
