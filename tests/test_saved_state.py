@@ -1,6 +1,7 @@
 """A fleet whose controllers stop and start again with a state file: they work on what has changed, and miss nothing."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -157,6 +158,18 @@ def test_a_template_that_was_deleted_meanwhile_is_removed_from_the_members(tmp_p
         await fleet.client.delete(DEPLOYMENTS, "shop", "web")
 
     found = run_virtually(restart(tmp_path / "state", delete))
+    assert [sorted(one) for one in found.members.values()] == [["mail", "shop"], ["mail", "shop"]]
+    assert not any(name.startswith("web-") for name in found.works | found.bindings)
+
+
+def test_works_of_a_binding_that_was_removed_by_force_meanwhile_are_deleted(tmp_path: Path) -> None:
+    async def remove(fleet: EmbeddedFleet) -> None:
+        await fleet.client.delete(DEPLOYMENTS, "shop", "web")
+        await fleet.client.patch(BINDINGS, "shop", "web-deployment", {"metadata": {"finalizers": None}})
+        with contextlib.suppress(NotFound):  # the garbage collector may have deleted it with its template
+            await fleet.client.delete(BINDINGS, "shop", "web-deployment")
+
+    found = run_virtually(restart(tmp_path / "state", remove))
     assert [sorted(one) for one in found.members.values()] == [["mail", "shop"], ["mail", "shop"]]
     assert not any(name.startswith("web-") for name in found.works | found.bindings)
 

@@ -150,6 +150,13 @@ MUTANTS = (
         ("controllers/propagation/works/test_orphan_works.py",),
     ),
     Mutant(
+        "Works of a binding that was removed by force are deleted.",
+        "controllers/propagation/works/orphan_works.py",
+        "if old is not None and new is None:",
+        "if False:",
+        ("controllers/propagation/works/test_orphan_works.py",),
+    ),
+    Mutant(
         "An orphaned Work is deleted only after a grace period.",
         "controllers/propagation/works/orphan_works.py",
         "if age < GRACE_SECONDS:",

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator
 
 from trimtab.api.kind import key_of
-from trimtab.api.kinds.work import Work
+from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding, Work
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Delete, Effect, RequeueAfter, Trigger, View, controller, never
+from trimtab.controllers.propagation.dispatch import works_of
 
 GRACE_SECONDS = 30.0
 
@@ -17,15 +18,31 @@ def work_without_binding(old: Work | None, new: Work | None, view: View) -> Iter
         yield key_of(new)
 
 
+def works_of_deleted_binding(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
+    """A binding is gone whose finalizer did not delete its Works first: a user removed it by force."""
+    if old is not None and new is None:
+        yield from (key_of(work) for work in works_of(old, view))
+
+
 def is_orphan(work: Work, view: View) -> bool:
     """Whether the Work belongs to a binding that does not exist."""
     key = well_known.binding_key_of_work(work)
     return key is not None and well_known.binding_at(view, key.namespace, key.name) is None
 
 
-@controller(Work, writes=["Work"], predicate=never, triggers=[Trigger(Work, work_without_binding)], resumes=True)
+@controller(
+    Work,
+    writes=["Work"],
+    predicate=never,
+    triggers=[
+        Trigger(Work, work_without_binding),
+        Trigger(ResourceBinding, works_of_deleted_binding),
+        Trigger(ClusterResourceBinding, works_of_deleted_binding),
+    ],
+    resumes=True,
+)
 def orphan_works(work: Work, view: View) -> Iterator[Effect]:
-    """A binding that was deleted while no control plane ran leaves its Works behind."""
+    """A binding that was deleted without its finalizer, or while no control plane ran, leaves its Works behind."""
     if work.metadata.deletion_timestamp is not None or not is_orphan(work, view):
         return
     created = work.metadata.creation_timestamp
