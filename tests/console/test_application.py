@@ -1,12 +1,15 @@
 """Sign-in, cookies, CSRF, security headers and rights over HTTP."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pytest
+from builders import cluster
 
 from console.fake_console import HOST, NOW, call, fill, new_console, signed_in
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import PendingApproval, TargetCluster
 from trimtab.console.messages import cookie_value
 from trimtab.console.page import StoryFacts
@@ -15,6 +18,7 @@ from trimtab.console.sessions import COOKIE, IDLE, LIFETIME, Sessions
 from trimtab.controllers.movement.approval import text_of
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.plan_result import Plan
+from trimtab.runtime.cache import Cache
 
 DRAIN = "/clusters/web-c0/drain"
 
@@ -28,6 +32,18 @@ def test_every_response_has_a_strict_policy_and_is_not_stored() -> None:
     assert "frame-ancestors 'none'" in policy
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["cache-control"] == "no-store"
+
+
+def test_page_that_was_open_before_the_cache_was_there_is_filled() -> None:
+    async def open_page_then_attach() -> list[str]:
+        console = new_console()
+        await console.start()  # as a browser that connects again does while the program starts
+        cache = Cache(cast("Any", None))
+        console.attach(cache)
+        cache.table_of(Cluster).put(kind_of(Cluster).encode(cluster("m1")))
+        return list(console.model.clusters)
+
+    assert asyncio.run(open_page_then_attach()) == ["m1"]
 
 
 def test_pages_need_a_session() -> None:

@@ -495,7 +495,7 @@ def test_pod_that_a_webhook_moves_on_request_counts_as_moving() -> None:
         return len(webhook.requested), next(one.reason for one in rescheduler.last_plan.rejected)
 
     asked, why = run_in_member(lambda member: scenario(member, announced=True))
-    assert (asked, why) == (1, "1 of Deployment/web are being moved")
+    assert (asked, why) == (1, "1 of Deployment/web is being moved")
     asked, why = run_in_member(lambda member: scenario(member, announced=False))
     assert asked == 9
 

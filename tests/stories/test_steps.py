@@ -66,7 +66,7 @@ def test_evictions_are_counted() -> None:
     evict = {"when": READY, "evict": {"cluster": "one", "pods": "web-*", "count": 1, "granted": 1}}
     assert "evict 1 of web-* in one: 1 granted" in run(RUNNING, evict)
     wrong = {"when": READY, "evict": {"cluster": "one", "pods": "web-*", "granted": 1}}
-    with pytest.raises(StoryFailed, match="1 evictions must be granted, and 2 were"):
+    with pytest.raises(StoryFailed, match="1 eviction must be granted, and 2 were"):
         run(RUNNING, wrong)
 
 

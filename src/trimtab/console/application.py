@@ -89,6 +89,8 @@ class Console:
             services.stories.add_listener(self._story_changed)
         self._cache: Cache | None = None
         self._feed: Feed | None = None
+        self._is_asked_for = False
+        """Whether a page was requested: a browser connects again before the cache of a new process is there."""
         self._streams: set[asyncio.Task[None]] = set()
 
     def _labels_of(self, binding: Binding) -> Mapping[str, str]:
@@ -104,6 +106,8 @@ class Console:
         self._cache = cache
         self.loads.follow(cache)
         self.decisions.follow(cache)
+        if self._is_asked_for:
+            self._feed_model(cache)
 
     async def start(self) -> None:
         """Read everything now instead of at the first request."""
@@ -114,14 +118,20 @@ class Console:
         await asyncio.Event().wait()
 
     async def _start_feed(self) -> None:
+        self._is_asked_for = True
         if self._feed is None and self._cache is not None:
-            self._feed = Feed(self.model, self._cache)
-            self._feed.start()
-            planner = Planner(self._cache, self.services.profile, self.services.settings)
-            self.services = self.services._replace(
-                plan=planner.plan, known_plan=planner.known_plan, resource=planner.resource, policy=planner.policy
-            )
+            self._feed_model(self._cache)
             await self._cache.wait_until_synced()
+
+    def _feed_model(self, cache: Cache) -> None:
+        if self._feed is not None:
+            return
+        self._feed = Feed(self.model, cache)
+        self._feed.start()
+        planner = Planner(cache, self.services.profile, self.services.settings)
+        self.services = self.services._replace(
+            plan=planner.plan, known_plan=planner.known_plan, resource=planner.resource, policy=planner.policy
+        )
 
     def login_path(self, user: str, token: str) -> str:
         """The path of a link that signs in once."""

@@ -76,7 +76,7 @@ def test_aborted_drain_uncordons_and_completes_moves_in_progress(capsys) -> None
 
     run_scenario(act)
     output = capsys.readouterr().out
-    assert "cluster/m1 drain aborted, uncordoned; 1 workloads stay, 1 moves in progress" in output
+    assert "cluster/m1 drain aborted, uncordoned; 1 workload stays, 1 move in progress" in output
     assert "the drain was aborted" in output
 
 

@@ -63,7 +63,7 @@ def test_python_file_with_provide_is_a_provider(tmp_path: Path) -> None:
 def test_missing_namespace_is_reported_and_the_other_scores_are_written(tmp_path: Path) -> None:
     server = FakeServer("m1", "m2", namespaces=("m2",))
     summary = asyncio.run(ScorePublisher(load_provider(write_provider(tmp_path)), "mine", 300, []).publish(server))  # type: ignore[arg-type]
-    assert summary == "mine: published scores of 1 clusters; missing namespaces: m1"
+    assert summary == "mine: published scores of 1 cluster; missing namespaces: m1"
 
 
 def test_dry_run_writes_nothing(tmp_path: Path) -> None:

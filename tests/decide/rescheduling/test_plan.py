@@ -72,7 +72,7 @@ def reasons(found: ReschedulingPlan) -> set[str]:
 def test_one_pod_of_an_owner_moves_at_a_time() -> None:
     found = plan_for(pods_on_one_node())
     assert [(move.source, move.expected) for move in found.moves] == [("a", "b")]
-    assert "1 of Deployment/web are being moved" in reasons(found)
+    assert "1 of Deployment/web is being moved" in reasons(found)
 
 
 def test_a_move_needs_the_configured_number_of_confirmations() -> None:
@@ -323,8 +323,8 @@ def test_policy_moves_pass_the_same_checks_as_objectives() -> None:
     found = obeyed(pods_on_one_node())
     assert [(one.pod.name, one.expected, one.objective) for one in found.moves] == [("web-0", "b", "RemoveDuplicates")]
     assert {one.pod.name: one.reason for one in found.rejected} == {
-        "web-1": "1 of Deployment/web are being moved",
-        "web-2": "1 of Deployment/web are being moved",
+        "web-1": "1 of Deployment/web is being moved",
+        "web-2": "1 of Deployment/web is being moved",
         "web-3": "it fits on no other node",
     }
     assert found.notes == ("something is off",)

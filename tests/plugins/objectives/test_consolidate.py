@@ -46,7 +46,7 @@ def reasons(found: ReschedulingPlan) -> dict[str, str]:
 def test_an_underutilised_node_is_emptied_at_the_pace_of_its_owners() -> None:
     found = plan_for([*BUSY, pod_on("web-1", "a"), pod_on("web-2", "a"), pod_on("job-1", "a")])
     assert moves_of(found) == [("job-1", "a"), ("web-1", "a")]
-    assert reasons(found) == {"web-2": "1 of ReplicaSet/web are being moved"}
+    assert reasons(found) == {"web-2": "1 of ReplicaSet/web is being moved"}
 
 
 def test_a_node_with_a_protected_pod_is_not_emptied() -> None:
