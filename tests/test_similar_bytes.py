@@ -1,7 +1,7 @@
 import orjson
 import pytest
 
-from trimtab.similar_bytes import SamplePacker
+from trimtab.similar_bytes import EditedBytes, SamplePacker
 
 
 def manifest(number: int) -> bytes:
@@ -31,3 +31,10 @@ def test_a_sample_that_no_longer_fits_is_replaced() -> None:
     packed = [packer.pack("works", manifest(number)) for number in range(300)]
     assert len(packed[-1].data) < len(packed[0].data) / 2
     assert packed[0].unpack() == manifest(0)
+
+
+def test_an_edited_value_has_other_texts_than_its_original_and_holds_only_them() -> None:
+    original = manifest(1)
+    edited = EditedBytes(original, ((b"web-1", b"web-22"),))
+    assert edited.unpack() == original.replace(b"web-1", b"web-22")
+    assert edited.size == len(b"web-22")

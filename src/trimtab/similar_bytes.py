@@ -26,6 +26,30 @@ class PackedBytes(Struct, frozen=True, gc=False):
     def unpack(self) -> bytes:
         return zlib.decompressobj(_FORMAT, self.sample).decompress(self.data)
 
+    @property
+    def size(self) -> int:
+        """Bytes of its own."""
+        return len(self.data)
+
+
+class EditedBytes(Struct, frozen=True, gc=False):
+    """A value that differs from another one in a few texts."""
+
+    original: bytes
+    edits: tuple[tuple[bytes, bytes], ...]
+    """Texts of the original, and what this value has in their place."""
+
+    def unpack(self) -> bytes:
+        value = self.original
+        for old, new in self.edits:
+            value = value.replace(old, new)
+        return value
+
+    @property
+    def size(self) -> int:
+        """Bytes of its own."""
+        return sum(len(new) for _, new in self.edits)
+
 
 class _Sample(Struct, gc=False):
     value: bytes

@@ -7,6 +7,7 @@ import pytest
 
 from trimtab import errors
 from trimtab.store.index import Retention
+from trimtab.store.records import StoredEntry
 from trimtab.store.sqlite import CommitBatch, Journal
 from trimtab.store.store import Store
 from trimtab.store.txn import CheckKey, DeleteKey, Draft, Operation, PutKey, RevisionMismatch
@@ -291,3 +292,22 @@ async def test_store_that_is_full_for_large_values_only_does_not_fill_the_log(
         "writes work again",
     ]
     await store.close()
+
+
+async def test_a_filled_store_goes_on_where_its_entries_end() -> None:
+    store = Store()
+    store.fill([StoredEntry(pod("b"), b"two", 7, 7), StoredEntry(pod("a"), b"one", 9, 3)])
+    assert [(entry.key, entry.value) for entry in store.list(PODS).entries] == [(pod("a"), b"one"), (pod("b"), b"two")]
+    watch = store.watch(PODS, store.revision)
+    updated = await store.update(pod("a"), b"three", 9)
+    assert (updated.mod_revision, updated.create_revision) == (10, 3)
+    assert [(event.key, event.prev_value) for event in await watch.next()] == [(pod("a"), b"one")]
+    with pytest.raises(errors.Expired):
+        store.watch(PODS, 8)
+    with pytest.raises(ValueError, match="only an empty store"):
+        store.fill([])
+
+
+async def test_a_store_on_disk_is_not_filled(on_disk: Open) -> None:
+    with pytest.raises(ValueError, match="only an empty store"):
+        on_disk().fill([StoredEntry(pod("a"), b"one", 2, 2)])

@@ -55,6 +55,7 @@ from trimtab.server.background.bootstrap_roles import update_bootstrap_roles
 from trimtab.server.background.flow_control_objects import FlowControlObjects
 from trimtab.server.background.garbage_collector import GarbageCollector
 from trimtab.server.background.object_quota_status import ObjectQuotaStatus
+from trimtab.server.background.start_image import StartImage
 from trimtab.server.discovery.discovery import Discovery
 from trimtab.server.discovery.openapi import OpenApi
 from trimtab.server.flowcontrol.controller import FlowController, FlowLimits
@@ -161,6 +162,8 @@ class ApiServerSettings(NamedTuple):
     """Serve the kinds that configure flow control also without limits of its own, as every cluster does."""
     shared_flow_control: FlowController | None = None
     """The flow control of another API server of this process: a caller has one share, whichever server it calls."""
+    start_image: StartImage | None = None
+    """What servers in memory with the same settings start with; the first one fills it."""
     computed: Mapping[str, ComputedObjects] = {}
     """Sources of computed, never stored objects by kind id; a computed kind without a source is not served."""
 
@@ -229,10 +232,13 @@ class ApiServer:
         self._background_tasks: list[asyncio.Task[None]] = []
         self._is_started = False
         self._progress_columns = settings.progress_columns
+        self._start_image = settings.start_image
+        self._new_uid = settings.new_uid
         self._kinds = [kind for kind in kinds.values() if _is_served(kind, settings)]
-        for kind in self._kinds:
-            for served in served_resources_of(kind, progress_columns=settings.progress_columns):
-                self.catalogue.add(served)
+        columns = settings.progress_columns
+        self.catalogue.add(
+            *(served for kind in self._kinds for served in served_resources_of(kind, progress_columns=columns))
+        )
 
     def add_metrics(
         self, samples: Callable[[], Iterable[Sample]], histograms: Callable[[], Iterable[HistogramSeries]] = tuple
@@ -334,11 +340,11 @@ class ApiServer:
     async def start(self) -> None:
         """Write the bootstrap objects and CRDs, then start the background tasks; without room serve what there is."""
         self.store.retry_writes()
-        try:
-            await self._create_missing_objects()
-        except StorageFailed:  # the store has logged it
-            self._start_task(self._create_missing_objects)
-        self.crds.load()
+        if self._start_image and self.store.is_new:
+            self.store.fill(self._start_image.entries(self._new_uid, self._timestamp()))
+            self.crds.reconciled_revision = self.store.revision
+        else:
+            await self._create_objects()
         self._start_task(self.crds.run)
         self.aggregator.start()
         if self._has_flow_control_objects:
@@ -356,6 +362,19 @@ class ApiServer:
             self._start_task(self._expire_events)
         self._is_started = True
 
+    async def _create_objects(self) -> None:
+        """Create what is missing, and take the image of a new store for further servers."""
+        is_new, began = self.store.is_new, self._timestamp()
+        try:
+            await self._create_missing_objects()
+        except StorageFailed:  # the store has logged it
+            self._start_task(self._create_missing_objects)
+        self.crds.load()
+        if self._start_image is not None and is_new:
+            await self.crds.reconcile_all()
+            if self._timestamp() == began:
+                self._start_image.take(self.store, began)
+
     async def _create_missing_objects(self) -> None:
         is_new = not self.store.count(_ROLES_PREFIX)
         definitions = (_crd_of(kind, progress_columns=self._progress_columns) for kind in self._kinds_without_crd())
@@ -365,6 +384,9 @@ class ApiServer:
         )
         if not is_new:
             await update_bootstrap_roles(self.resource_store, _bootstrap_objects())
+
+    def _timestamp(self) -> str:
+        return timestamp(self.resource_store.clock.now())
 
     def _api_services(self) -> Iterable[Raw]:
         return local_api_services(self.catalogue) if self._registers_api_services else ()
@@ -465,10 +487,11 @@ async def _run_to_its_end(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
             return
 
 
-def served_resources_of(kind: Kind, *, progress_columns: bool = False) -> list[ServedResource]:
-    """The served resource of every version of a kind."""
+@cache
+def served_resources_of(kind: Kind, *, progress_columns: bool = False) -> tuple[ServedResource, ...]:
+    """The served resource of every version of a kind, shared by all servers of the process."""
     versions = (kind.version, *kind.other_versions)
-    return [_served_resource(kind, version, progress_columns=progress_columns) for version in versions]
+    return tuple(_served_resource(kind, version, progress_columns=progress_columns) for version in versions)
 
 
 def _served_resource(kind: Kind, version: str, *, progress_columns: bool) -> ServedResource:

@@ -22,6 +22,7 @@ from trimtab.server.admission.priority_quota import PriorityQuotaCheck
 from trimtab.server.admission.service_accounts import ServiceAccountAdmission
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.certificates import write_secret
+from trimtab.server.background.start_image import StartImage
 from trimtab.server.flowcontrol.controller import FlowController
 from trimtab.server.registry.object_reader import ComputedObjects
 from trimtab.server.storage.formats import open_store
@@ -56,6 +57,8 @@ class MemberEnvironment(NamedTuple):
     """That of the control plane: one caller has the same share of the process, whichever API server it calls."""
     disabled_plugins: frozenset[str] = frozenset()
     """Admission plugins that the API servers leave out."""
+    start_image: StartImage | None = None
+    """What the API servers of members of this sort start with."""
     anonymous_auth: bool = True
     old_streamed_lists: bool = False
 
@@ -66,7 +69,7 @@ def memory_server(
     """An API server without persistence; uids and keys come from the seed, so runs are repeatable."""
     new_uid, key = seeded_uids(environment.rng), environment.rng.randbytes(32)
     settings = _settings(environment, key, computed, runtime)
-    return ApiServer(Store(RETENTION), settings._replace(new_uid=new_uid))
+    return ApiServer(Store(RETENTION), settings._replace(new_uid=new_uid, start_image=environment.start_image))
 
 
 def disk_server(

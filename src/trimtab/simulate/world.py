@@ -8,6 +8,7 @@ from pathlib import Path
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.clock import Clock, LoopClock
 from trimtab.errors import InputError
+from trimtab.server.background.start_image import StartImage
 from trimtab.server.flowcontrol.controller import FlowController
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.simulate.lean.member import LeanMember
@@ -40,12 +41,14 @@ class World:
         self._flow_control = flow_control
         self.members: dict[str, Member] = {}
         self._started: set[str] = set()
+        self._start_images: dict[type[Member], StartImage] = {LeanMember: StartImage(), SimulatedMember: StartImage()}
         for plan in fleet.members:
             self._create_member(plan)
 
     def _create_member(self, plan: MemberPlan) -> Member:
         rng = random.Random(f"{self._seed}/{plan.name}")  # noqa: S311 - a simulation must be repeatable
         disabled = frozenset(self.fleet.disable_admission_plugins)
+        member_type = LeanMember if self.fleet.is_lean(plan) else SimulatedMember
         environment = MemberEnvironment(
             self._clock,
             self._profile,
@@ -54,11 +57,11 @@ class World:
             self._whole_clusters,
             self._flow_control,
             disabled,
+            self._start_images[member_type],
             self.fleet.anonymous_auth,
             self.fleet.has_old_streamed_lists,
         )
-        lean = self.fleet.is_lean(plan)
-        member: Member = (LeanMember if lean else SimulatedMember)(plan, self.fleet, environment)
+        member: Member = member_type(plan, self.fleet, environment)
         self.members[plan.name] = member
         return member
 

@@ -131,6 +131,17 @@ class MemoryIndex:
             if row.revision > self.compacted:
                 self._append_history(self._resource_index(event.key), event)
                 self._add_mark(0.0)
+        self._index_keys()
+
+    def fill(self, entries: Iterable[StoredEntry]) -> None:
+        """Begin with these entries, without their history; the index must be empty."""
+        self.entries = {entry.key: entry for entry in entries}
+        self.revision = self.compacted = max(entry.mod_revision for entry in self.entries.values())
+        for entry in self.entries.values():
+            self._hold_plain(entry)
+        self._index_keys()
+
+    def _index_keys(self) -> None:
         for key in self.entries:
             self._resource_index(key).keys.append(key)
         for resource in self._resources.values():

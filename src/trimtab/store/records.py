@@ -5,15 +5,15 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from trimtab.similar_bytes import PackedBytes, SamplePacker
+from trimtab.similar_bytes import EditedBytes, PackedBytes, SamplePacker
 
 
 class StoredEntry(Struct, frozen=True, gc=False):
     """The value of a key and its revisions. The revisions are not part of the stored bytes."""
 
     key: str
-    held: bytes | PackedBytes
-    """The value, compressed if it was not written for long."""
+    held: bytes | PackedBytes | EditedBytes
+    """The value, compressed if it was not written for long; what a simulated member starts with shares its bytes."""
     mod_revision: int
     create_revision: int
 
@@ -26,7 +26,7 @@ class StoredEntry(Struct, frozen=True, gc=False):
     def held_size(self) -> int:
         """Bytes of the value in memory."""
         held = self.held
-        return len(held) if type(held) is bytes else len(held.data)  # type: ignore[union-attr]
+        return len(held) if type(held) is bytes else held.size  # type: ignore[union-attr]
 
     def pack(self, packer: SamplePacker, group: str) -> None:
         """Hold the value compressed from now on, for all who share this entry."""

@@ -33,7 +33,7 @@ from trimtab import errors
 from trimtab.store.faults import damaged_fault
 from trimtab.store.format_conversion import Conversion, convert_to_current_format
 from trimtab.store.group_commit import GroupCommit
-from trimtab.store.index import MemoryIndex, Retention, too_old_error
+from trimtab.store.index import FIRST_REVISION, MemoryIndex, Retention, too_old_error
 from trimtab.store.records import EntryPage, StoredEntry, StoreEvent
 from trimtab.store.sqlite import Journal
 from trimtab.store.txn import ABSENT, DeleteKey, Draft, Operation, Proposal, PutKey, TransactionResult
@@ -86,6 +86,12 @@ class Store:
             raise
         return store
 
+    def fill(self, entries: Iterable[StoredEntry]) -> None:
+        """Begin with these entries; for a store in memory to which nothing was written."""
+        if not self.is_new:
+            raise ValueError("only an empty store in memory can be filled")
+        self._index.fill(entries)
+
     @property
     def fault(self) -> errors.StoreError | None:
         """Why the last write failed; None again after a successful one."""
@@ -99,6 +105,11 @@ class Store:
     @property
     def revision(self) -> int:
         return self._index.revision
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it is in memory, and nothing was written to it."""
+        return self._journal is None and self.revision == FIRST_REVISION
 
     @property
     def compacted_revision(self) -> int:

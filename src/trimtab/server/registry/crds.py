@@ -145,6 +145,8 @@ class CrdController:
         self._catalogue: ResourceCatalogue = resource_store.catalogue
         self._object_schema = object_schema
         self._generations: dict[str, int] = {}
+        self.reconciled_revision: int | None = None
+        """The revision of the store up to which nothing is left to do, when `run` starts."""
         self._retried_keys: set[str] = set()
         """Keys of CRDs in deletion that still have objects, or whose status could not be written."""
 
@@ -193,12 +195,17 @@ class CrdController:
         self._catalogue.remove(spec["group"], spec["names"]["plural"])
         self._generations.pop(name, None)
 
+    async def reconcile_all(self) -> None:
+        for entry in self._resource_store.store.list(PREFIX).entries:
+            await self._try_reconcile(entry.key)
+
     async def run(self) -> None:
         """Watch CRDs: serve new ones and clean up after deleted ones."""
         store = self._resource_store.store
-        watch = store.watch(PREFIX, store.revision)
-        for entry in store.list(PREFIX).entries:
-            await self._try_reconcile(entry.key)
+        reconciled, self.reconciled_revision = self.reconciled_revision, None
+        watch = store.watch(PREFIX, reconciled)
+        if reconciled is None:
+            await self.reconcile_all()
         while True:
             events = await watch.next(_RETRY_SECONDS if self._retried_keys else None)
             for key in tuple(self._retried_keys) if store.fault is None else ():

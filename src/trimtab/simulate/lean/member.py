@@ -34,6 +34,7 @@ class LeanMember(MemberApi):
             serves=is_served_by_member,
             check_all_budgets=environment.profile.all_budgets_must_allow,
             shared_flow_control=environment.flow_control,
+            start_image=environment.start_image,
         )
         super().__init__(plan.name, ApiServer(Store(RETENTION), settings))
         self._nodes = LeanNodes(list(plan.node_plans()), environment.clock.now())
