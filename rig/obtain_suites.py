@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from obtain import MODULE, MissingPrerequisite, cache_root, command_output, go_command, log_line
+from obtain import MODULE, MissingPrerequisite, cache_root, command_output, go_command, linker_flags, log_line
 
 KARMADA = "github.com/karmada-io/karmada"
 KUBERNETES = "k8s.io/kubernetes"
@@ -24,6 +24,7 @@ class Program(NamedTuple):
     name: str
     package: str
     is_test: bool = False
+    reports_version: bool = False
 
 
 class Suite(NamedTuple):
@@ -72,6 +73,7 @@ SUITES = {
             KUBERNETES,
             (
                 Program("e2e.test", f"{KUBERNETES}/test/e2e", is_test=True),
+                Program("kubectl", f"{KUBERNETES}/cmd/kubectl", reports_version=True),
                 Program("kubectl-convert", f"{KUBERNETES}/cmd/kubectl-convert"),
             ),
         ),
@@ -115,7 +117,8 @@ def build(go: str, suite: Suite, program: Program) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         # The code of the peers is not ours to check, and `go vet` of a suite and its dependencies takes as long as the build.
         subcommand = ("test", "-c", "-vet=off") if program.is_test else ("build",)
-        command = [go, *subcommand, "-trimpath", "-ldflags", "-s -w"]
+        flags = linker_flags(suite.release) if program.reports_version else "-s -w"
+        command = [go, *subcommand, "-trimpath", "-ldflags", flags]
         if suite.poll_constants:  # for every program, so that they share compiled packages
             command += ["-modfile", str(shorten_polling(go, suite, Path(scratch)))]
         for line in command_output([*command, "-o", str(partial), program.package], suite.module):

@@ -16,17 +16,31 @@ esac
 """
 
 
-def test_module_that_is_not_in_the_cache_is_downloaded_before_the_build(tmp_path: Path) -> None:
+def obtain(suite: str, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "go").write_text(GO.format(module=tmp_path / "module"))
     (tools / "go").chmod(0o755)
     environment = {"PATH": str(tools), "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     result = subprocess.run(
-        [sys.executable, OBTAIN, "karmada"], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, OBTAIN, suite], env=environment, capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
+
+
+def test_module_that_is_not_in_the_cache_is_downloaded_before_the_build(tmp_path: Path) -> None:
+    obtain("karmada", tmp_path)
     (program,) = (tmp_path / "cache").glob("trimtab/suites/karmada-*/bin/base.test")
     assert program.read_text() == "built\n"
     (constants,) = (tmp_path / "cache").glob("trimtab/suites/karmada-*/source/test/e2e/framework/constant.go")
     assert "5\n" not in constants.read_text()
+
+
+def test_suite_of_kubernetes_has_all_programs_that_its_scripts_call_without_make_kube(tmp_path: Path) -> None:
+    obtain("kubernetes", tmp_path)
+    built = (tmp_path / "cache" / "trimtab").glob("*/*/bin/*")
+    assert {(path.parents[2].name, path.name) for path in built} == {
+        ("suites", "e2e.test"),
+        ("suites", "kubectl"),
+        ("suites", "kubectl-convert"),
+    }

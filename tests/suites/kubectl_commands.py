@@ -10,7 +10,7 @@ from pathlib import Path
 
 import obtain_suites
 import yaml
-from obtain import MODULE, cache_directory, command_output, go_command, pinned_versions
+from obtain import MODULE, command_output, go_command
 from suites.peer_suite import run_to_end
 from suites.processes import RunningFleet, start_fleet
 from suites.specs import FAILED, PASSED, SpecResult
@@ -58,10 +58,8 @@ def link_module(module: Path, root: Path) -> None:
 def link_programs(directory: Path) -> None:
     """kubectl and its plugin in one directory."""
     directory.mkdir(parents=True, exist_ok=True)
-    kubernetes = pinned_versions()[obtain_suites.KUBERNETES]
-    (directory / "kubectl").symlink_to(cache_directory(kubernetes) / "kubectl")
-    converter = obtain_suites.SUITES["kubernetes"].directory / "kubectl-convert"
-    (directory / "kubectl-convert").symlink_to(converter)
+    for program in ("kubectl", "kubectl-convert"):
+        (directory / program).symlink_to(obtain_suites.SUITES["kubernetes"].directory / program)
 
 
 def environment(fleet: RunningFleet, directory: Path) -> dict[str, str]:
