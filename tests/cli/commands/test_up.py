@@ -85,6 +85,20 @@ def test_snapshot_and_a_described_fleet_exclude_each_other(tmp_path: Path) -> No
     assert "--from cannot be combined" in result.output
 
 
+def test_up_started_as_a_module_names_the_directory_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "trimtab").write_text("#!/bin/sh\n")
+    package = tmp_path / "lib" / "trimtab"
+    package.mkdir(parents=True)
+    (package / "__main__.py").write_text("")
+    monkeypatch.setattr("sys.argv", [str(package / "__main__.py"), "up"])
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", "/usr/bin")
+    text = address_text("https://127.0.0.1:6443", tmp_path / "kubeconfig")
+    assert text.splitlines()[-1] == f"  export PATH={tmp_path}:$PATH"
+
+
 def test_up_says_how_to_find_the_command_where_the_path_does_not_have_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

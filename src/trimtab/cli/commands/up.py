@@ -275,6 +275,8 @@ def write_example(path: Path) -> None:
 def address_text(url: str, kubeconfig: Path) -> str:
     """How another terminal reaches the API, and the command where its PATH does not have it."""
     command = Path(sys.argv[0]).absolute()
+    if command.name == "__main__.py":  # started with `python -m trimtab`
+        command = Path(sys.executable).with_name("trimtab")
     path = f"  export PATH={command.parent}:$PATH\n" if shutil.which(command.name) is None and command.exists() else ""
     return f"The API is at {url}\n\n  export KUBECONFIG={kubeconfig}\n{path}"
 
