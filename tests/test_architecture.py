@@ -1,6 +1,7 @@
 """The core is pure, seams are typed, two places swallow exceptions, and keys of the store are built in one module."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -51,8 +52,9 @@ def test_stored_json_is_decoded_and_not_searched_for_text() -> None:
 
 
 def searches_value(node: ast.Compare) -> bool:
-    """Whether bytes are looked for in something."""
-    return isinstance(node.left, ast.Constant) and isinstance(node.left.value, bytes) and b'"' in node.left.value
+    """Whether a word or a quoted word is looked for in bytes."""
+    searched = node.left.value if isinstance(node.left, ast.Constant) else None
+    return isinstance(searched, bytes) and re.search(rb'["A-Za-z]', searched) is not None
 
 
 @pytest.mark.parametrize("path", sorted(SRC.rglob("*.py")), ids=lambda p: str(p.relative_to(SRC)))
@@ -66,6 +68,39 @@ def test_seams_are_typed(path: Path) -> None:
         for target, value in assignments(node):
             if isinstance(target, ast.Attribute) and not is_name_of(target.value, "self"):
                 assert not is_hook(value, methods, functions), f"{path}:{target.lineno} patches {ast.unparse(target)}"
+
+
+OPTIONAL_ATTRIBUTES = {
+    "api/yaml_documents.py": "the C loader, which is not part of every build of PyYAML",
+    "cli/commands/score.py": "the function of a file of a user",
+    "store/faults.py": "the code of SQLite, which errors of the Python module do not have",
+}
+
+
+def test_an_attribute_that_may_be_missing_is_read_only_of_code_of_others() -> None:
+    guessing = {
+        str(path.relative_to(SRC))
+        for path in SRC.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and is_name_of(node.func, "getattr") and len(node.args) > 2
+    }
+    assert guessing == OPTIONAL_ATTRIBUTES.keys()
+
+
+ANY_ATTRIBUTE = {
+    "cli/support/terminal_output.py": "stands for a stream of Python, with whatever else that has",
+    "runtime/cache.py": "decodes `raw` or `typed` on first access",
+}
+
+
+def test_objects_with_any_attribute_are_listed() -> None:
+    found = {
+        str(path.relative_to(SRC))
+        for path in SRC.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name in ("__getattr__", "__getattribute__", "__setattr__")
+    }
+    assert found == ANY_ATTRIBUTE.keys()
 
 
 def assignments(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:

@@ -1,10 +1,13 @@
 """Each condition type, annotation, label and finalizer of a kind has one owner; commits enforce what is declared."""
 
+import ast
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import trimtab
 from trimtab.api.kind import kind_of
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Controller, controllers
@@ -12,13 +15,14 @@ from trimtab.controllers.pods.registry import member_controllers
 from trimtab.registry import Registry
 from trimtab.runtime.declarations import load_declarations
 
+SRC = Path(trimtab.__file__).parent
 KEYED = ("status.conditions", "metadata.annotations", "metadata.labels", "metadata.finalizers")
 """The fields whose items have an owner each."""
 SHARED = {
     "status.conditions[Stalled]": "movement: binding_moves.with_stalled_condition is the only builder",
     f"metadata.annotations[{well_known.REQUESTED_BY}]": "movement: state.request is the only builder",
     f"metadata.finalizers[{well_known.CLUSTER_FINALIZER}]": "clusters: health.unjoin removes it, once the cluster is empty",
-    f"metadata.finalizers[{well_known.WORK_FINALIZER}]": "execution; health removes it when the cluster is gone",
+    f"metadata.finalizers[{well_known.WORK_FINALIZER}]": "finalizers.without_finalizers; health removes it without an agent",
 }
 """Items that several controllers write through one function, with that function."""
 
@@ -79,6 +83,25 @@ def test_every_shared_item_is_written_by_several_controllers() -> None:
     matrix = owners(registries()[0])
     for path in SHARED:
         assert any(len(names) > 1 for (_, known), names in matrix.items() if known == path), path
+
+
+def test_shared_items_of_a_binding_are_built_by_one_function() -> None:
+    """The condition Stalled and the annotation of a request, which several controllers of movement write."""
+    annotating, stalling = set(), set()
+    for path in SRC.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Dict(keys=keys) if any(is_reference(key, "REQUESTED_BY") for key in keys):
+                    annotating.add(str(path.relative_to(SRC)))
+                case ast.Call(func=ast.Name("Condition"), keywords=keywords) if any(
+                    keyword.arg == "type" and is_reference(keyword.value, "STALLED") for keyword in keywords
+                ):
+                    stalling.add(str(path.relative_to(SRC)))
+    assert (annotating, stalling) == ({"controllers/movement/state.py"}, {"controllers/movement/binding_moves.py"})
+
+
+def is_reference(node: ast.expr | None, name: str) -> bool:
+    return (isinstance(node, ast.Name) and node.id == name) or (isinstance(node, ast.Attribute) and node.attr == name)
 
 
 def test_declared_keys_are_well_formed() -> None:

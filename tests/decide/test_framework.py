@@ -1,6 +1,7 @@
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 
 from trimtab.decide import framework
 from trimtab.decide.fleet import Fleet
@@ -12,8 +13,10 @@ from trimtab.decide.framework import (
     Rejection,
     ScorePlugin,
     Scorer,
+    SparseScores,
     feasible_mask,
     first_rejections,
+    score_plugin,
     scores_of_target,
     weighted_total,
 )
@@ -136,3 +139,8 @@ def test_skipped_score_contributes_nothing_and_normalization_sees_only_feasible_
     total = weighted_total([(halved, 1), (skipped, 5)], SimpleRequest(), FLEET, feasible)
     assert total[feasible].tolist() == [50, 100]
     assert scores_of_target([halved, skipped], SimpleRequest(), FLEET, feasible, 0) == {"Half": 50, "Skipped": 0}
+
+
+def test_a_score_has_at_most_one_array_form() -> None:
+    with pytest.raises(ValueError, match="two array forms"):
+        score_plugin("Twofold", array=lambda *_: None, sparse=lambda *_: SparseScores(None, None))

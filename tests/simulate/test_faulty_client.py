@@ -64,13 +64,3 @@ def test_paused_client_lets_requests_wait_until_it_is_resumed() -> None:
         assert (await request).revision == "1"
 
     run_virtually(scenario())
-
-
-def test_managed_fields_are_omitted_only_on_demand() -> None:
-    async def scenario() -> None:
-        for omit in (False, True):
-            client = FaultyMemberClient(cast("Client", ListingClient()), "one", omit_managed_fields=omit)
-            (pod,) = (await client.list(PODS)).items
-            assert ("managedFields" in pod["metadata"]) is not omit
-
-    run_virtually(scenario())

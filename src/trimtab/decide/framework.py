@@ -206,6 +206,9 @@ def _score_decorator(
         depends_on_feasible: bool = False,
         sparse: Callable[[Any, Fleet[Any]], SparseScores] | None = None,
     ) -> Callable[[PluginFunction], PluginFunction]:
+        if array is not None and sparse is not None:
+            raise ValueError(f"the score {name} has two array forms: declare `array` or `sparse`")
+
         def register(rule: PluginFunction) -> PluginFunction:
             registry.add(
                 name,

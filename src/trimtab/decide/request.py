@@ -17,7 +17,7 @@ from trimtab.api.kinds.policy import (
     SpreadConstraint,
     StaticClusterWeight,
 )
-from trimtab.api.kinds.work import Binding, Component, NodeClaim
+from trimtab.api.kinds.work import Binding, Component, NodeClaim, WorkloadAffinityGroups
 from trimtab.api.lazy import lazily
 from trimtab.api.quantity import int_value, milli_value
 from trimtab.decide.fleet import Array
@@ -27,6 +27,7 @@ from trimtab.decide.region_selection import RegionRequirement
 DUPLICATED, STATIC, DYNAMIC, AGGREGATED, BY_SCORE = "Duplicated", "StaticWeight", "DynamicWeight", "Aggregated", "Score"
 _DEFAULT_BLOCK_SECONDS = 600
 _MAX_PARSED_PLACEMENTS = 8192
+_NO_GROUPS = WorkloadAffinityGroups()
 
 
 class FeatureGates(NamedTuple):
@@ -426,7 +427,7 @@ def _clusters_of_affinity_group(neighbours: Sequence[Binding], group: str) -> fr
     places = [
         frozenset(target.name for target in other.spec.clusters)
         for other in neighbours
-        if group and _workload_group(other, "affinity") == group and other.spec.clusters
+        if group and _groups_of(other).affinity_group == group and other.spec.clusters
     ]
     return frozenset.intersection(*places) if places else None
 
@@ -435,12 +436,10 @@ def _clusters_of_anti_affinity_group(neighbours: Sequence[Binding], group: str) 
     return frozenset(
         target.name
         for other in neighbours
-        if group and _workload_group(other, "anti_affinity") == group
+        if group and _groups_of(other).anti_affinity_group == group
         for target in other.spec.clusters
     )
 
 
-def _workload_group(binding: Binding, which: str) -> str:
-    groups = binding.spec.workload_affinity_groups
-    name: str = getattr(groups, f"{which}_group", "")
-    return name
+def _groups_of(binding: Binding) -> WorkloadAffinityGroups:
+    return binding.spec.workload_affinity_groups or _NO_GROUPS

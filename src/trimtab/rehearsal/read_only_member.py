@@ -1,11 +1,12 @@
 """A client of a member that reads, and records writes instead of sending them."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from trimtab.api.patch.merge_patch import apply_merge_patch
 from trimtab.api.value import Raw
-from trimtab.client.client import Changes, Client, Listing, PlainResponse, Resource, WatchEvent
+from trimtab.client.client import Client, Resource
+from trimtab.client.forwarding import ForwardingClient
 from trimtab.errors import AlreadyExists, NotFound, Unavailable
 
 CREATE, UPDATE, DELETE = "create", "update", "delete"
@@ -30,50 +31,27 @@ class MemberWrite(NamedTuple):
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
-class ReadOnlyMember:
+class ReadOnlyMember(ForwardingClient):
     """Passes reads to a client; keeps what was written in memory, so that it is written once."""
-
-    takes_status = False
 
     def __init__(self, client: Client, cluster: str, writes: dict[MemberWrite, None]) -> None:
         """`writes` collects the writes, each once, in the order in which they would be sent."""
-        self._client = client
+        super().__init__(client)
         self._cluster = cluster
         self._writes = writes
         self._changed: dict[tuple[str, str, str], Raw | None] = {}
 
+    @property
+    def takes_status(self) -> bool:
+        return False
+
     async def get(self, resource: Resource, namespace: str, name: str) -> Raw:
         key = (resource.id, namespace, name)
         if key not in self._changed:
-            return await self._client.get(resource, namespace, name)
+            return await self._inner.get(resource, namespace, name)
         if (found := self._changed[key]) is None:
             raise NotFound(f"{resource.plural} {name!r} not found", kind=resource.plural, name=name)
         return found
-
-    async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
-        return await self._client.list(resource, namespace, labels=labels, fields=fields)
-
-    def list_pages(self, resource: Resource, namespace: str = "", *, labels: str = "") -> AsyncIterator[Listing]:
-        return self._client.list_pages(resource, namespace, labels=labels)
-
-    def list_changes(
-        self, resource: Resource, known: Mapping[tuple[str, str], str], *, revision: str, labels: str = ""
-    ) -> AsyncIterator[Changes]:
-        return self._client.list_changes(resource, known, revision=revision, labels=labels)
-
-    def watch(
-        self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
-    ) -> AsyncIterator[Sequence[WatchEvent]]:
-        return self._client.watch(resource, namespace, revision=revision, labels=labels, fields=fields)
-
-    async def resources(self) -> Sequence[Resource]:
-        return await self._client.resources()
-
-    async def fetch(self, path: str) -> PlainResponse:
-        return await self._client.fetch(path)
-
-    async def close(self) -> None:
-        await self._client.close()
 
     async def create(self, resource: Resource, obj: Raw, **_: Any) -> Raw:
         metadata = obj["metadata"]
@@ -108,7 +86,7 @@ class ReadOnlyMember:
     async def submit(self, resource: Resource, namespace: str, name: str, subresource: str, obj: Raw) -> Raw:
         if resource.plural not in REVIEWS:
             raise Unavailable(f"{subresource or resource.plural} is not sent: nothing is written in the cluster")
-        return await self._client.submit(resource, namespace, name, subresource, obj)
+        return await self._inner.submit(resource, namespace, name, subresource, obj)
 
     async def _find(self, resource: Resource, namespace: str, name: str) -> Raw | None:
         try:

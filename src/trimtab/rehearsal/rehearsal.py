@@ -95,7 +95,7 @@ async def rehearse(
 
     def read_only(cluster: Cluster) -> Client | None:
         opened = connect(cluster) if connect is not None else client_from_secret(cluster, copy.secret, refuse_write)
-        return cast("Client", ReadOnlyMember(opened, cluster.name, writes)) if opened is not None else None
+        return ReadOnlyMember(opened, cluster.name, writes) if opened is not None else None
 
     plane = ControlPlane(
         client, clock=clock, profile=profile, settings=settings, connect=read_only, check_lease=refuse_write

@@ -4,31 +4,17 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from trimtab.api.value import Raw
-from trimtab.client.client import (
-    Changes,
-    Client,
-    Listing,
-    PatchType,
-    PlainResponse,
-    Propagation,
-    Resource,
-    WatchEvent,
-)
+from trimtab.client.client import Changes, Client, Listing, Resource, WatchEvent
+from trimtab.client.forwarding import ForwardingClient
 
 T = TypeVar("T")
 
 
-class FaultyMemberClient:
-    """A Client that forwards to another one and injects faults.
+class FaultyMemberClient(ForwardingClient):
+    """A Client that forwards to another one and injects faults."""
 
-    With `omit_managed_fields` it removes `managedFields`: the components of a cluster never read them, and they are
-    half of an object.
-    """
-
-    def __init__(self, inner: Client, cluster: str, *, omit_managed_fields: bool = False) -> None:
-        self._omit_managed_fields = omit_managed_fields
-        self._inner = inner
+    def __init__(self, inner: Client, cluster: str) -> None:
+        super().__init__(inner)
         self._cluster = cluster
         self._make_fault: Callable[[], Exception] | None = None
         self._timeout_seconds = 0.0
@@ -86,42 +72,23 @@ class FaultyMemberClient:
             if self._make_fault is not None:
                 raise self._make_fault()
 
-    @property
-    def takes_status(self) -> bool:
-        return self._inner.takes_status
-
-    async def get(self, resource: Resource, namespace: str, name: str) -> Raw:
-        return await self.forward(lambda: self._inner.get(resource, namespace, name))
-
-    async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
-        return self._with_visible_fields(
-            await self.forward(lambda: self._inner.list(resource, namespace, labels=labels, fields=fields))
-        )
-
     async def list_pages(self, resource: Resource, namespace: str = "", *, labels: str = "") -> AsyncIterator[Listing]:
-        pages = aiter(self._inner.list_pages(resource, namespace, labels=labels))
+        pages = aiter(super().list_pages(resource, namespace, labels=labels))
         while (page := await self.forward(lambda: anext(pages, None))) is not None:
-            yield self._with_visible_fields(page)
+            yield page
 
     async def list_changes(
         self, resource: Resource, known: Mapping[tuple[str, str], str], *, revision: str, labels: str = ""
     ) -> AsyncIterator[Changes]:
-        parts = aiter(self._inner.list_changes(resource, known, revision=revision, labels=labels))
+        parts = aiter(super().list_changes(resource, known, revision=revision, labels=labels))
         while (part := await self.forward(lambda: anext(parts, None))) is not None:
-            if self._omit_managed_fields:
-                part = part._replace(changed=[_without_managed_fields(one) for one in part.changed])
             yield part
-
-    def _with_visible_fields(self, found: Listing) -> Listing:
-        if not self._omit_managed_fields:
-            return found
-        return Listing([_without_managed_fields(one) for one in found.items], found.revision)
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Sequence[WatchEvent]]:
         await self._wait_until_open()
-        changes = aiter(self._inner.watch(resource, namespace, revision=revision, labels=labels, fields=fields))
+        changes = aiter(super().watch(resource, namespace, revision=revision, labels=labels, fields=fields))
         while True:
             try:
                 batch = await self._next_batch(changes)
@@ -129,11 +96,7 @@ class FaultyMemberClient:
                 return
             if self.delay:
                 await asyncio.sleep(self.delay)
-            yield (
-                [WatchEvent(change.type, _without_managed_fields(change.object)) for change in batch]
-                if self._omit_managed_fields
-                else batch
-            )
+            yield batch
 
     async def _next_batch(self, changes: AsyncIterator[Sequence[WatchEvent]]) -> Sequence[WatchEvent]:
         """The next batch of events; raises the fault when the connection is cut while waiting."""
@@ -149,98 +112,5 @@ class FaultyMemberClient:
         finally:
             self._pending_watches.discard(pending)
 
-    async def create(
-        self,
-        resource: Resource,
-        obj: Raw,
-        *,
-        manager: str = "trimtab",
-        dry_run: bool = False,
-        typed: bool = False,
-        with_status: bool = False,
-    ) -> Raw:
-        response = await self.forward(
-            lambda: self._inner.create(
-                resource, obj, manager=manager, dry_run=dry_run, typed=typed, with_status=with_status
-            )
-        )
-        return _without_managed_fields(response) if self._omit_managed_fields else response
-
-    async def create_together(
-        self, resource: Resource, objects: Sequence[Raw], *, manager: str = "trimtab"
-    ) -> Sequence[Raw] | None:
-        return await self.forward(lambda: self._inner.create_together(resource, objects, manager=manager))
-
-    async def record(self, events: Sequence[Raw]) -> None:
-        await self.forward(lambda: self._inner.record(events))
-
-    async def replace(self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab") -> Raw:
-        return await self.forward(lambda: self._inner.replace(resource, obj, subresource=subresource, manager=manager))
-
-    async def patch(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        patch: Any,
-        *,
-        type: PatchType = "merge",  # noqa: A002 - it is what kubectl calls it
-        subresource: str = "",
-        manager: str = "trimtab",
-        force: bool = False,
-        typed: bool = False,
-    ) -> Raw:
-        response = await self.forward(
-            lambda: self._inner.patch(
-                resource,
-                namespace,
-                name,
-                patch,
-                type=type,
-                subresource=subresource,
-                manager=manager,
-                force=force,
-                typed=typed,
-            )
-        )
-        return _without_managed_fields(response) if self._omit_managed_fields else response
-
-    async def delete(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        *,
-        uid: str = "",
-        revision: str = "",
-        propagation: Propagation = "Background",
-        grace_seconds: int | None = None,
-    ) -> None:
-        await self.forward(
-            lambda: self._inner.delete(
-                resource,
-                namespace,
-                name,
-                uid=uid,
-                revision=revision,
-                propagation=propagation,
-                grace_seconds=grace_seconds,
-            )
-        )
-
-    async def submit(self, resource: Resource, namespace: str, name: str, subresource: str, obj: Raw) -> Raw:
-        return await self.forward(lambda: self._inner.submit(resource, namespace, name, subresource, obj))
-
-    async def resources(self) -> Sequence[Resource]:
-        return await self.forward(self._inner.resources)
-
-    async def fetch(self, path: str) -> PlainResponse:
-        return await self.forward(lambda: self._inner.fetch(path))
-
     async def close(self) -> None:
         """Nothing to close: the inner client belongs to the member."""
-
-
-def _without_managed_fields(obj: Raw) -> Raw:
-    metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
-    return {**obj, "metadata": metadata}

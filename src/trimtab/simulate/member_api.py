@@ -8,6 +8,7 @@ from trimtab.server.apiserver import ApiServer
 from trimtab.server.local import LocalClient
 from trimtab.server.request.messages import ForwardedResponse, Request
 from trimtab.simulate.faulty_client import FaultyMemberClient
+from trimtab.simulate.unmanaged_reads import UnmanagedReads
 
 KUBELET_HEAD_START_SECONDS = 0.1
 
@@ -19,8 +20,8 @@ class MemberApi:
         self.name = name
         self.server = server
         local = LocalClient(server)
-        self._internal = FaultyMemberClient(local, name, omit_managed_fields=True)
-        self._kubelet_client = FaultyMemberClient(local, name, omit_managed_fields=True)
+        self._internal = FaultyMemberClient(UnmanagedReads(local), name)
+        self._kubelet_client = FaultyMemberClient(UnmanagedReads(local), name)
         self._external = FaultyMemberClient(local, name)
         self._reopen_timer: asyncio.TimerHandle | None = None
 

@@ -13,7 +13,7 @@ KEPT = "reads work, writes are refused and no acknowledged write is lost"
 
 def fault_from(path: Path, error: sqlite3.Error) -> errors.StoreError:
     """The fault for an error of SQLite."""
-    match getattr(error, "sqlite_errorcode", 0) & 0xFF:
+    match primary_code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return errors.StoreError(
                 f"{path} is in use by another process: stop that one, or choose another data directory"
@@ -32,6 +32,12 @@ def fault_from(path: Path, error: sqlite3.Error) -> errors.StoreError:
                 f"until then {KEPT}",
                 retry_after=RETRY_SECONDS,
             )
+
+
+def primary_code(error: sqlite3.Error) -> int:
+    """The primary result code of SQLite; 0 for an error that the Python module itself raises, which has none."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
 
 
 def full_fault(path: Path) -> errors.StorageFull:

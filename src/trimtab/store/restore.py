@@ -19,7 +19,7 @@ from typing import NamedTuple, cast
 
 from trimtab import errors
 from trimtab.store.backup import StoreFile
-from trimtab.store.faults import fault_from
+from trimtab.store.faults import fault_from, primary_code
 from trimtab.store.files import PRIVATE_MODE, replacement_of, write_new_file
 from trimtab.store.inspection import StoreReport, inspect_store, read_only
 from trimtab.store.revision_marker import MARKER_NAME, RevisionMarker
@@ -145,7 +145,7 @@ def _refuse_running_server(directory: Path) -> None:
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except errors.StoreError as fault:
         cause = fault.__cause__
-        if isinstance(cause, sqlite3.Error) and getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+        if isinstance(cause, sqlite3.Error) and primary_code(cause) == sqlite3.SQLITE_BUSY:
             raise errors.StoreError(f"a server runs on {directory}: {STOP_IT}; nothing was changed") from fault
 
 

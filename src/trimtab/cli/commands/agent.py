@@ -6,7 +6,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import click
 
@@ -119,7 +119,7 @@ class AgentProcess(NamedTuple):
             renewing = asyncio.ensure_future(held.run())
             host = NamespacedReads(KubeClient(load(file)), namespaced_kinds(self.name))
             try:
-                await self.serve(cast("Client", host), held.samples)
+                await self.serve(host, held.samples)
             finally:
                 renewing.cancel()
                 await member.close()

@@ -14,7 +14,7 @@ from trimtab.errors import InputError
 
 if TYPE_CHECKING:
     from trimtab.interpret.interpreter import Interpreter
-    from trimtab.interpret.operations import Operation
+    from trimtab.interpret.operations import InterpreterFailure, Operation
 
 _FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 _KIND = "ResourceInterpreterCustomization"
@@ -175,15 +175,19 @@ def _run_operations(
     customizations: Sequence[dict[str, Any]], inputs: InterpretInput, selected: "list[Operation]"
 ) -> bool:
     from trimtab.interpret.interpreter import Interpreter  # noqa: PLC0415
+    from trimtab.interpret.lua.sandbox import LIMITS, LuaLimits, ScriptResult  # noqa: PLC0415
     from trimtab.runtime.lua_worker import LuaWorker  # noqa: PLC0415
 
     _check_targets(customizations, inputs)
     worker = LuaWorker()
 
-    def executor(script: str, hook: str, arguments: Sequence[Any], limits: Any) -> Any:
+    def executor(
+        script: str, hook: str, arguments: Sequence[Any], limits: LuaLimits = LIMITS
+    ) -> "ScriptResult | InterpreterFailure":
         outcome = worker(script, hook, arguments, limits)
-        for line in getattr(outcome, "printed", ()):
-            click.echo(f"{hook} printed: {line}", err=True)
+        if isinstance(outcome, ScriptResult):
+            for line in outcome.printed:
+                click.echo(f"{hook} printed: {line}", err=True)
         return outcome
 
     try:

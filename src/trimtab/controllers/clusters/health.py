@@ -32,6 +32,7 @@ from trimtab.controllers.contract import (
     View,
     controller,
 )
+from trimtab.controllers.finalizers import with_finalizer, without_finalizers
 from trimtab.controllers.settings import setting
 
 SOURCE = "cluster-controller"
@@ -138,9 +139,7 @@ def health(cluster: Cluster, view: View) -> Iterator[Effect]:
     after = cluster
     if not leaves:
         yield from ensure_execution_namespace(cluster, view)
-    if not leaves and well_known.CLUSTER_FINALIZER not in cluster.metadata.finalizers:
-        finalizers = (*cluster.metadata.finalizers, well_known.CLUSTER_FINALIZER)
-        after = after.but(metadata=after.metadata.but(finalizers=finalizers))
+        after = with_finalizer(cluster, well_known.CLUSTER_FINALIZER)
     if is_served(cluster, view):
         status, streak = status_after_probe(cluster, view)
         after = after.but(status=status)
@@ -187,8 +186,7 @@ def unjoin(cluster: Cluster, view: View) -> Iterator[Effect]:
     unreachable = cluster.spec.sync_mode == "Pull" and not is_condition_true(cluster.status.conditions, "Ready")
     for work in works:
         if unreachable and well_known.WORK_FINALIZER in work.metadata.finalizers:
-            finalizers = tuple(f for f in work.metadata.finalizers if f != well_known.WORK_FINALIZER)
-            yield work.but(metadata=work.metadata.but(finalizers=finalizers))
+            yield without_finalizers(work, well_known.WORK_FINALIZER)
     namespace = view.get(Namespace, "", name)
     if namespace is not None:
         if namespace.metadata.deletion_timestamp is None:
@@ -200,9 +198,9 @@ def unjoin(cluster: Cluster, view: View) -> Iterator[Effect]:
     if any(t.name == cluster.name for b in well_known.bindings_in_cluster(view, cluster.name) for t in b.spec.clusters):
         yield RequeueAfter(POLL_SECONDS)
         return
-    finalizers = tuple(f for f in cluster.metadata.finalizers if f != well_known.CLUSTER_FINALIZER)
-    if finalizers != cluster.metadata.finalizers:
-        yield cluster.but(metadata=cluster.metadata.but(finalizers=finalizers))
+    after = without_finalizers(cluster, well_known.CLUSTER_FINALIZER)
+    if after is not cluster:
+        yield after
 
 
 def status_after_probe(cluster: Cluster, view: View) -> tuple[ClusterStatus, Streak | None]:

@@ -28,6 +28,7 @@ from trimtab.controllers import well_known
 from trimtab.controllers.clusters.health import NOT_READY, UNREACHABLE
 from trimtab.controllers.conditions import find_condition, with_condition
 from trimtab.controllers.contract import Delete, Effect, ReconcileFault, Trigger, View, controller
+from trimtab.controllers.finalizers import without_finalizers
 from trimtab.controllers.settings import setting
 from trimtab.decide.ocm.selectors import SET_LABEL
 
@@ -119,8 +120,7 @@ def remove_managed_cluster(managed: ManagedCluster, view: View) -> Iterator[Effe
     if view.profile.drain_before_leaving:
         yield from remove_namespace(managed.name, view)  # first: after a crash only the ManagedCluster leads to it
     if FINALIZER in managed.metadata.finalizers:
-        finalizers = tuple(f for f in managed.metadata.finalizers if f != FINALIZER)
-        yield managed.but(metadata=managed.metadata.but(finalizers=finalizers))
+        yield without_finalizers(managed, FINALIZER)
     if managed.metadata.deletion_timestamp is None:
         yield Delete(managed)
     if not view.profile.drain_before_leaving:

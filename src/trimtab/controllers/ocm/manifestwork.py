@@ -35,6 +35,7 @@ from trimtab.controllers.contract import (
     View,
     controller,
 )
+from trimtab.controllers.finalizers import without_finalizers
 from trimtab.controllers.ocm.feedback import (
     COMPLETE,
     aggregate_rule_conditions,
@@ -133,8 +134,7 @@ def remove_manifestwork(subject: ManifestWork, seen: Work | None) -> Iterator[Ef
     if seen is not None and seen.metadata.deletion_timestamp is None:
         yield Delete(seen)
     elif seen is None and FINALIZER in subject.metadata.finalizers:
-        finalizers = tuple(f for f in subject.metadata.finalizers if f != FINALIZER)
-        yield subject.but(metadata=subject.metadata.but(finalizers=finalizers))
+        yield without_finalizers(subject, FINALIZER)
 
 
 def work_of(subject: ManifestWork) -> Work:

@@ -22,6 +22,7 @@ from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers.clusters.departure import is_drained, is_forced_out
 from trimtab.controllers.conditions import find_condition, is_condition_true, with_condition
 from trimtab.controllers.contract import Delete, Effect, RequeueAfter, Trigger, View, controller
+from trimtab.controllers.finalizers import without_finalizers
 from trimtab.controllers.ocm.workset_budgets import (
     SET_LABEL,
     covered_sets,
@@ -181,8 +182,7 @@ def remove_replicaset(subject: ManifestWorkReplicaSet, works: list[ManifestWork]
             yield Delete(work)
     waits = subject.spec.cascade_deletion_policy == "Foreground" and works
     if FINALIZER in subject.metadata.finalizers and not waits:
-        finalizers = tuple(f for f in subject.metadata.finalizers if f != FINALIZER)
-        yield subject.but(metadata=subject.metadata.but(finalizers=finalizers))
+        yield without_finalizers(subject, FINALIZER)
 
 
 def rollout_of(

@@ -32,6 +32,7 @@ from trimtab.controllers.contract import (
     View,
     controller,
 )
+from trimtab.controllers.finalizers import with_finalizer, without_finalizers
 from trimtab.controllers.propagation.template_references import controller_reference, object_reference
 from trimtab.interpret.names import binding_name, binding_reference_key
 from trimtab.interpret.operations import InterpreterError, Operation
@@ -164,9 +165,9 @@ def depended_by_label(binding: Binding) -> str:
 
 
 def remove_finalizer(binding: ResourceBinding) -> Iterator[Effect]:
-    finalizers = tuple(f for f in binding.metadata.finalizers if f != well_known.DEPENDENCIES_FINALIZER)
-    if finalizers != binding.metadata.finalizers:
-        yield binding.but(metadata=binding.metadata.but(finalizers=finalizers))
+    after = without_finalizers(binding, well_known.DEPENDENCIES_FINALIZER)
+    if after is not binding:
+        yield after
 
 
 def attach_dependencies(
@@ -175,11 +176,9 @@ def attach_dependencies(
     """Create or update the attached bindings of all needed objects, and detach those no longer needed."""
     ref = well_known.template_ref(binding)
     recorded = orjson.dumps(needed or None).decode()
-    annotated = binding.but(
-        metadata=binding.metadata.but(
-            finalizers=tuple(dict.fromkeys((*binding.metadata.finalizers, well_known.DEPENDENCIES_FINALIZER))),
-            annotations=binding.metadata.annotations | {well_known.DEPENDENCIES: recorded},
-        )
+    annotations = binding.metadata.annotations | {well_known.DEPENDENCIES: recorded}
+    annotated = with_finalizer(
+        binding.but(metadata=binding.metadata.but(annotations=annotations)), well_known.DEPENDENCIES_FINALIZER
     )
     changed = annotated != binding
     if changed:

@@ -21,6 +21,7 @@ from trimtab.controllers.contract import (
     View,
     controller,
 )
+from trimtab.controllers.finalizers import without_finalizers
 from trimtab.controllers.movement import purge_guard
 from trimtab.controllers.propagation.detect import specificity_of
 from trimtab.controllers.propagation.work_rendering import divide_completions, override_failure_events, render_work
@@ -137,10 +138,9 @@ def finalize(binding: Binding, works: list[Work]) -> Iterator[Effect]:
     for work in works:
         if work.metadata.deletion_timestamp is None:
             yield Delete(work)
-    own = (well_known.BINDING_FINALIZER, well_known.CLUSTER_BINDING_FINALIZER)
-    finalizers = tuple(f for f in binding.metadata.finalizers if f not in own)
-    if finalizers != binding.metadata.finalizers:
-        yield binding.but(metadata=binding.metadata.but(finalizers=finalizers))
+    after = without_finalizers(binding, well_known.BINDING_FINALIZER, well_known.CLUSTER_BINDING_FINALIZER)
+    if after is not binding:
+        yield after
 
 
 def expected_clusters(binding: Binding) -> set[str]:

@@ -18,6 +18,7 @@ from trimtab.controllers.contract import (
     controller,
     spec_changed,
 )
+from trimtab.controllers.finalizers import with_finalizer, without_finalizers
 from trimtab.controllers.propagation.detect import (
     NO_CLAIM_LABELS,
     SOURCE,
@@ -100,12 +101,8 @@ def with_id_and_finalizer(policy: Policy) -> Policy:
     """The policy with the permanent id and the finalizer that an admission webhook would have added."""
     namespaced = isinstance(policy, PropagationPolicy)
     finalizer = well_known.POLICY_FINALIZER if namespaced else well_known.CLUSTER_POLICY_FINALIZER
-    return policy.but(
-        metadata=policy.metadata.but(
-            labels=policy.metadata.labels | {well_known.policy_id_label(policy): well_known.policy_id(policy)},
-            finalizers=tuple(dict.fromkeys((*policy.metadata.finalizers, finalizer))),
-        )
-    )
+    labels = policy.metadata.labels | {well_known.policy_id_label(policy): well_known.policy_id(policy)}
+    return with_finalizer(policy.but(metadata=policy.metadata.but(labels=labels)), finalizer)
 
 
 def release_unselected(policy: Policy, view: View) -> Iterator[Effect]:
@@ -139,9 +136,7 @@ def finalize(policy: Policy, view: View) -> Iterator[Effect]:
     if has_claims:
         yield RequeueAfter(0.5)
         return
-    own = (well_known.POLICY_FINALIZER, well_known.CLUSTER_POLICY_FINALIZER)
-    finalizers = tuple(f for f in policy.metadata.finalizers if f not in own)
-    yield policy.but(metadata=policy.metadata.but(finalizers=finalizers))
+    yield without_finalizers(policy, well_known.POLICY_FINALIZER, well_known.CLUSTER_POLICY_FINALIZER)
 
 
 def preempt_claims(policy: Policy, view: View) -> Iterator[Effect]:

@@ -17,6 +17,7 @@ from trimtab.api.value import Condition, Key, Meta, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import is_condition_true, with_condition
 from trimtab.controllers.contract import Delete, Effect, Ensure, RecordEvent, Ref, Trigger, View, controller
+from trimtab.controllers.finalizers import without_finalizers
 from trimtab.controllers.propagation.template_references import controller_reference, object_reference
 from trimtab.controllers.propagation.works.direct_works import can_hold_works, direct_work, sync_direct_works
 from trimtab.controllers.services import slices
@@ -127,8 +128,7 @@ def release(service: MultiClusterService, works: Sequence[Work], view: View) -> 
             )
         )
     if FINALIZER in service.metadata.finalizers:
-        remaining = tuple(one for one in service.metadata.finalizers if one != FINALIZER)
-        yield service.but(metadata=service.metadata.but(finalizers=remaining))
+        yield without_finalizers(service, FINALIZER)
 
 
 def clusters_of(selected: Sequence[ClusterSelectorByName], view: View) -> list[str]:

@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import cache
 from typing import NamedTuple, Protocol, cast, runtime_checkable
 
-import orjson
+import msgspec
 from msgspec import Struct
 
 from trimtab.api.kind import Kind
@@ -151,8 +151,24 @@ class AdmissionChain:
         return [check for check in checks if check is not None]
 
 
+class _Metadata(Struct):
+    deletionTimestamp: str | None = None  # noqa: N815 - the name in the stored object
+
+
+class _Status(Struct):
+    phase: str = ""
+
+
+class _Namespace(Struct):
+    """What is read of a namespace on every create in it."""
+
+    metadata: _Metadata
+    status: _Status | None = None
+
+
+_namespace_decoder = msgspec.json.Decoder(_Namespace)
+
+
 def is_terminating(namespace: bytes) -> bool:
-    if b"Terminating" not in namespace:  # nearly every namespace, on every create
-        return False
-    obj: Raw = orjson.loads(namespace)
-    return bool(obj["metadata"].get("deletionTimestamp")) and (obj.get("status") or {}).get("phase") == "Terminating"
+    found = _namespace_decoder.decode(namespace)
+    return bool(found.metadata.deletionTimestamp) and found.status is not None and found.status.phase == "Terminating"

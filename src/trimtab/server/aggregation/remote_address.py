@@ -49,8 +49,9 @@ async def resolve(host: str, port: int) -> str:
 
 def is_allowed(address: str) -> bool:
     parsed = ipaddress.ip_address(address.partition("%")[0])
-    mapped = getattr(parsed, "ipv4_mapped", None) or parsed
-    return not (mapped.is_link_local or mapped.is_multicast or mapped.is_unspecified)
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    called = mapped or parsed
+    return not (called.is_link_local or called.is_multicast or called.is_unspecified)
 
 
 def tls_context(address: Address, files: ClientFiles) -> ssl.SSLContext:

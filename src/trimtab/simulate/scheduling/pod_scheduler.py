@@ -230,7 +230,8 @@ class PodScheduler:
         except (ApiError, OSError, TimeoutError) as refused:
             log.info("preemption for %s/%s is postponed: %s", *pod.key, refused)
             self._nominations.remove(pod.key)
-            self._queue.schedule_retry(max(RETRY_SECONDS, getattr(refused, "retry_after", None) or 0))
+            asked_for = (refused.retry_after or 0) if isinstance(refused, ApiError) else 0
+            self._queue.schedule_retry(max(RETRY_SECONDS, asked_for))
             with contextlib.suppress(ApiError, OSError):
                 await self._status.set_nominated_node(pod.pod, None)
 

@@ -9,6 +9,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Key, Raw
 from trimtab.clock import timestamp
 from trimtab.controllers.contract import Delete, Effect, Ensure, Index, RequeueAfter, View
+from trimtab.controllers.finalizers import without_finalizers
 from trimtab.simulate.workloads.adoption import ORPHAN_PODS, claim_children, orphan_trigger
 from trimtab.simulate.workloads.job_indexes import (
     FAILURES_ANNOTATION,
@@ -146,8 +147,7 @@ def _remove_orphaned_finalizers(key: Key, view: View) -> Iterator[Effect]:
 
 
 def _without_finalizer(pod: Pod) -> Pod:
-    kept = tuple(name for name in pod.metadata.finalizers if name != TRACKING_FINALIZER)
-    return pod.but(metadata=pod.metadata.but(finalizers=kept))
+    return without_finalizers(pod, TRACKING_FINALIZER)
 
 
 def is_managed_elsewhere(wanted: Job, raw: Raw) -> bool:

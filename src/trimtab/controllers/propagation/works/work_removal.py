@@ -22,6 +22,7 @@ from trimtab.controllers.contract import (
     RequeueAfter,
     View,
 )
+from trimtab.controllers.finalizers import without_finalizers
 from trimtab.controllers.propagation.works.object_ownership import ORPHAN, is_managed_here
 from trimtab.controllers.propagation.works.work_delivery import READ_ONLY, ManifestDelivery, strategy_of
 
@@ -86,8 +87,7 @@ def remove_from_member(work: Work, cluster: Cluster | None, view: View) -> Itera
                         return
                     stays = others
                 yield InCluster(cluster.name, release_object(seen) if stays else Delete(ref))
-    finalizers = tuple(one for one in work.metadata.finalizers if one != well_known.WORK_FINALIZER)
-    yield work.but(metadata=work.metadata.but(finalizers=finalizers))
+    yield without_finalizers(work, well_known.WORK_FINALIZER)
 
 
 def awaits_recovery(cluster: Cluster, view: View) -> bool:

@@ -1,7 +1,6 @@
 """The HTTP request to a webhook: one POST over TLS whose answer is read to its end, within a limit."""
 
 import base64
-import importlib
 import ssl
 import zlib
 from collections.abc import AsyncIterable
@@ -37,7 +36,8 @@ async def post_review(url: str, body: bytes, context: ssl.SSLContext) -> bytes:
 
     Redirects are not followed: they would send the object to a server that nobody configured.
     """
-    aiohttp = importlib.import_module("aiohttp")  # most servers never call a webhook
+    import aiohttp  # noqa: PLC0415 - most servers never call a webhook
+
     headers = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "gzip"}
     session = aiohttp.ClientSession(
         auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar(), timeout=aiohttp.ClientTimeout(total=None)
@@ -57,8 +57,15 @@ async def post_review(url: str, body: bytes, context: ssl.SSLContext) -> bytes:
 
 def _describe(error: Exception) -> str:
     """The failure in the words of the system; the text of a failed connection would show the TLS context as an object."""
-    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
-    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+    import aiohttp  # noqa: PLC0415 - as above
+
+    cause = error
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
+    elif isinstance(error, aiohttp.ClientConnectorError):
+        cause = error.os_error
+    text = cause.strerror if isinstance(cause, OSError) else ""
+    return text or str(cause) or type(cause).__name__
 
 
 async def _read_to_end(chunks: AsyncIterable[bytes]) -> bytes:
