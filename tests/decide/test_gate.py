@@ -25,6 +25,7 @@ from trimtab.decide.gate import (
     budget_state,
     charge_budget,
     disruptions_within,
+    surge_limit,
     time_in_refusal,
     transfers_between,
     windows_at,
@@ -251,3 +252,17 @@ def test_a_charge_keeps_the_earlier_disruptions_of_its_period() -> None:
 def test_a_disruption_counts_until_its_period_is_over() -> None:
     recent = (RecentDisruption(at=NOON - HOUR), RecentDisruption(at=NOON - HOUR + timedelta(microseconds=1)))
     assert disruptions_within(recent, HOUR, NOON) == recent[1:]
+
+
+def test_a_charge_keeps_no_more_times_than_the_rate_counts() -> None:
+    """The status is an object in the store: it does not grow with the moves that nobody could refuse."""
+    limited = budget(rate=DisruptionRate(disruptions=2, period="1h"))
+    moves = [InFlightDisruption(object=f"Deployment/web-{n}", from_="a") for n in range(5)]
+    charged = charge_budget(limited, moves, NOON)
+    assert charged.status.rate is not None
+    assert (len(charged.status.rate.recent), charged.status.rate.in_window) == (2, 5)
+
+
+@pytest.mark.parametrize(("limit", "total", "replicas"), [("10%", 3, 1), ("0%", 10, 1), (0, 10, 1), ("50%", 5, 3)])
+def test_at_least_one_replica_may_run_twice(limit: Any, total: int, replicas: int) -> None:
+    assert surge_limit(limit, total) == replicas

@@ -11,7 +11,10 @@ def test_hash_depends_on_change_and_outcome_but_not_on_times() -> None:
     plan = Plan(workloads=(ROW,))
     assert digest_of(plan) == digest_of(plan.but(unchanged=7))
     assert digest_of(plan) != digest_of(plan.but(change=Change(drain=("a",))))
-    assert digest_of(plan) != digest_of(plan.but(workloads=(ROW.but(after=ROW.before),)))
+    assert digest_of(plan) != digest_of(plan.but(profile="upstream"))
+    moved = TargetCluster(name="b", replicas=1)
+    for change in ({"after": (moved,)}, {"before": (moved,)}, {"action": "Refused"}, {"cause": "Drain"}):
+        assert digest_of(plan) != digest_of(plan.but(workloads=(ROW.but(**change),))), change
 
 
 def test_differences_name_workloads_that_joined_left_or_changed() -> None:

@@ -137,17 +137,30 @@ def test_retry_after_of_a_fault_is_respected() -> None:
 
 
 def test_late_watch_event_does_not_undo_a_newer_write() -> None:
-    async def scenario() -> str:
-        client = ScriptedClient([listing(pod("web", 3), revision=5)], [[WatchEvent("MODIFIED", pod("web", 6))]])
-        cache = Cache(client)  # type: ignore[arg-type]
-        table = cache.table(PODS)
-        await table.synced.wait()
+    async def scenario() -> None:
+        table, name = Table(PODS), ("shop", "web")
+        table.put(pod("web", 3))
         table.put(pod("web", 7))
-        await asyncio.sleep(10)
-        await cache.close()
-        return table.entries["shop", "web"].revision
+        table.put(pod("web", 6))
+        assert table.entries[name].revision == "7"
+        table.drop(name, "5")
+        assert table.entries[name].revision == "7", "it was created again since then"
+        table.drop(name, "8")
+        assert not table.entries
 
-    assert run_virtually(scenario()) == "7"
+    run_virtually(scenario())
+
+
+def test_object_that_is_written_while_saved_tables_are_compared_stays() -> None:
+    async def scenario() -> None:
+        table, name = Table(PODS), ("shop", "web")
+        table.put(pod("web", 7))
+        table.end_comparison([name], {name: "5"}, "6")
+        assert table.entries[name].revision == "7"
+        table.end_comparison([name], {name: "7"}, "8")
+        assert not table.entries
+
+    run_virtually(scenario())
 
 
 def test_failing_listener_affects_no_other_listener(caplog: Any) -> None:

@@ -312,3 +312,27 @@ def test_of_two_processes_that_create_the_lease_at_once_one_holds_it() -> None:
         assert (await candidates.lease())["holderIdentity"] == holder
 
     run_scenario(scenario)
+
+
+def test_the_lease_is_released_only_when_the_work_has_ended() -> None:
+    """What is still being written would otherwise mix with the writes of the next leader."""
+
+    async def scenario(candidates: Candidates) -> None:
+        election = LeaderElector(LocalClient(candidates.server), candidates.clock, "first")
+        holders = []
+
+        async def work() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(1)
+                holders.append((await candidates.lease())["holderIdentity"])
+
+        leader = asyncio.ensure_future(election.run_as_leader(work))
+        await asyncio.sleep(5)
+        leader.cancel()
+        await asyncio.gather(leader, return_exceptions=True)
+        assert holders == ["first"]
+        assert (await candidates.lease())["holderIdentity"] == ""
+
+    run_scenario(scenario)

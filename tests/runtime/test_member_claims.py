@@ -23,6 +23,11 @@ class CuttableClient(LocalClient):
 
     cut = False
     replace_seconds = 0.0
+    create_seconds = 0.0
+
+    async def create(self, *arguments, **more):
+        await asyncio.sleep(self.create_seconds)
+        return await super().create(*arguments, **more)
 
     async def list(self, *arguments, **more):
         if self.cut:
@@ -309,3 +314,46 @@ def test_no_member_ever_has_two_owners_and_all_have_one_in_the_end(seed: int) ->
         assert all_owned(fleet), fleet.owners()
 
     run_scenario(6, scenario)
+
+
+def test_a_process_that_ends_leaves_the_lease_of_the_next_owner_alone() -> None:
+    async def scenario(fleet: Fleet) -> None:
+        first = fleet.start("first")
+        await asyncio.sleep(5)
+        lease = await first.client.get(LEASES, "default", member_lease("m0"))
+        await first.client.replace(LEASES, lease | {"spec": lease["spec"] | {"holderIdentity": "second"}})
+        await first.stop()
+        lease = await LocalClient(fleet.server).get(LEASES, "default", member_lease("m0"))
+        assert lease["spec"]["holderIdentity"] == "second"
+
+    run_scenario(1, scenario)
+
+
+def test_no_process_claims_more_than_its_share_and_one() -> None:
+    """A process that is faster than the others leaves them theirs."""
+
+    async def scenario(fleet: Fleet) -> None:
+        processes = [fleet.start(name) for name in ("a", "b", "c")]
+        await asyncio.sleep(10)
+        fleet.members += [f"m{n}" for n in range(9)]
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            assert max(len(one.claims.held_members) for one in processes) <= 4
+        assert all_owned(fleet)
+
+    run_scenario(0, scenario)
+
+
+def test_member_is_held_from_the_time_before_the_request_that_claimed_it() -> None:
+    async def scenario(fleet: Fleet) -> None:
+        first = fleet.start("a")
+        await asyncio.sleep(5)
+        first.client.create_seconds = 4.0
+        fleet.members.append("m0")
+        await asyncio.sleep(5.5)  # claimed from 6 to 10
+        first.client.cut = True
+        assert first.may_write("m0")
+        await asyncio.sleep(6)
+        assert not first.may_write("m0")
+
+    run_scenario(0, scenario)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import trimtab
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.native.config import ConfigMap
 from trimtab.api.value import Key, Raw
@@ -184,3 +185,24 @@ def test_another_profile_setting_or_set_of_controllers_is_another_origin() -> No
     assert origin_of("trimtab", {"x": frozenset("ab")}, ["b", "a"]) == origin_of(
         "trimtab", {"x": frozenset("ba")}, ["a", "b"]
     )
+
+
+def test_a_damaged_part_is_not_used_and_neither_is_what_follows(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    run_virtually(_saved(path))
+    content = bytearray(path.read_bytes())
+    content[3] ^= 0xFF
+    path.write_bytes(content)
+    saved = take_state(path, "me")
+    assert saved is not None
+    assert list(saved.take(HOST, MAPS)) == []
+
+
+def test_other_code_is_another_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = tmp_path / "module.py"
+    monkeypatch.setattr(trimtab, "__file__", str(tmp_path / "__init__.py"))
+    module.write_text("a = 1")
+    before = origin_of("trimtab", {}, [])
+    assert origin_of("trimtab", {}, []) == before
+    module.write_text("a = 10")
+    assert origin_of("trimtab", {}, []) != before

@@ -90,3 +90,12 @@ async def test_backup_of_a_newer_format_is_refused(monkeypatch: pytest.MonkeyPat
     monkeypatch.undo()
     with pytest.raises(errors.StoreError, match="has format 99, but this Trimtab reads"):
         BackupReader().feed(frames[0])
+
+
+async def test_values_are_in_a_backup_as_they_are_in_the_store(store: Store) -> None:
+    await store.commit([PutKey(f"{MAPS}a", value("a"))])
+    stream = b"".join(
+        [frame async for frame in stream_backup(*store.snapshot(), lambda key, _: f"sealed {key}".encode())]
+    )
+    (row,) = BackupReader().feed(stream)
+    assert row.value == f"sealed {MAPS}a".encode()

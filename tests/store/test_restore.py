@@ -195,3 +195,13 @@ async def test_accepted_loss_lets_the_store_start_above_the_lost_revisions(
     with pytest.raises(errors.Expired):
         store.watch("/", live.revision)
     await asyncio.sleep(0)
+
+
+async def test_restored_store_is_above_what_the_marker_of_a_lost_one_says(on_disk: Open, tmp_path: Path) -> None:
+    """The file is gone, but clients know its revisions."""
+    backup = await backed_up(on_disk(directory=tmp_path / "live"), tmp_path / "backup")
+    lost = 10**15
+    directory = tmp_path / "lost"
+    directory.mkdir()
+    RevisionMarker(directory).replace(lost)
+    assert restore_backup(backup, directory, replace=True).revision > lost

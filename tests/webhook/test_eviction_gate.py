@@ -313,3 +313,50 @@ def test_nothing_is_evicted_or_charged_while_moves_are_frozen() -> None:
 
     policy = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "DisruptionPolicy", "metadata": {"name": "default"}}
     run(budget(), {**policy, "spec": {"freeze": {"reason": "rehearsal"}}}, scenario=scenario)
+
+
+def test_pods_of_other_workloads_are_not_counted_as_healthy() -> None:
+    async def scenario(cluster: Cluster, gate: EvictionGate) -> None:
+        other = pod("db-1")
+        other["metadata"]["labels"] = {"app": "db"}
+        await cluster.add(other)
+        await cluster.client.delete(PODS, "default", "web-3", grace_seconds=0)
+        with pytest.raises(Refused, match="needs 2 healthy pods and has 2 currently"):
+            await gate.admit(eviction("web-1"))
+
+    run(budget(), scenario=scenario)
+
+
+def test_a_new_pod_of_the_same_name_does_not_give_the_charge_of_the_evicted_one_back() -> None:
+    async def scenario(cluster: Cluster, gate: EvictionGate) -> None:
+        by = {"trimtab.dev/requested-by": "drain"}
+        await gate.admit(eviction("web-1", **by))
+        await cluster.client.delete(PODS, "default", "web-1", grace_seconds=0)
+        await asyncio.sleep(10)
+        await cluster.add(pod("web-1"))
+        await asyncio.sleep(600)
+        with pytest.raises(Refused, match="its evictor has used up its quota"):
+            await gate.admit(eviction("web-2", **by))
+
+    run(component_policy(rate={"disruptions": 1, "period": "1h"}), scenario=scenario)
+
+
+def test_all_charges_are_given_back_although_one_budget_has_changed_meanwhile() -> None:
+    async def scenario(cluster: Cluster, gate: EvictionGate) -> None:
+        before = await status_of(cluster, "b")
+        replace = cluster.client.replace
+
+        async def fail_for_c(resource: Any, obj: Raw, **more: Any) -> Raw:
+            if obj["metadata"]["name"] == "c":
+                changed = await cluster.client.get(BUDGETS, "default", "a")
+                await replace(resource, changed | {"status": changed["status"] | {"conditions": []}}, **more)
+                await cluster.client.patch(BUDGETS, "default", "a", {"metadata": {"labels": {"a": "b"}}})
+                raise TimeoutError
+            return await replace(resource, obj, **more)
+
+        cluster.client.replace = fail_for_c  # type: ignore[method-assign]
+        with pytest.raises(TimeoutError):
+            await gate.admit(eviction())
+        assert await status_of(cluster, "b") == before
+
+    run(budget("a"), budget("b"), budget("c"), scenario=scenario)

@@ -5,14 +5,19 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 import pytest
+from builders import NOON, binding
 from move_helpers import MoveScenario, divided, run_scenario
+from views import FakeView
 
+from trimtab.api.kind import key_of
 from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionPolicySpec, Freeze
+from trimtab.api.kinds.work import GracefulEvictionTask, HeldReplicas, UnhealthyCluster
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.cli.commands.drain_cluster import start_drain
 from trimtab.client.client import Resource
 from trimtab.client.freeze import find_disruption_policy, freeze_moves, thaw_moves
-from trimtab.controllers.movement.freeze import has_freeze_changed
+from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.freeze import has_freeze_changed, moving_bindings
 from trimtab.decide.freeze import freeze_refusal
 
 BEFORE, AFTER = {"m1": 2, "m2": 2}, {"m2": 4}
@@ -134,3 +139,18 @@ def test_only_the_start_and_the_end_of_a_freeze_wake_bindings() -> None:
 
 async def scale(scene: MoveScenario, replicas: int) -> None:
     await scene.client.patch(DEPLOYMENTS, "default", "web", {"spec": {"replicas": replicas}})
+
+
+def test_a_thaw_wakes_everything_that_waits_or_has_a_move_in_progress() -> None:
+    task, hold = GracefulEvictionTask(from_cluster="m1"), HeldReplicas(cluster="m1", replicas=1)
+    unhealthy = (UnhealthyCluster(cluster_name="m1"),)
+    waiting = [
+        binding("held", clusters={"m1": 1}, status_holds=(hold,)),
+        binding("evicted", clusters={"m1": 1}, graceful_eviction_tasks=(task,)),
+        binding("unhealthy", clusters={"m1": 1}, status_unhealthy_clusters=unhealthy),
+        binding_moves.with_stalled_condition(binding("stalled", clusters={"m1": 1}), "MoveBlocked", "frozen", NOON),
+    ]
+    view = FakeView([*waiting, binding("settled", clusters={"m1": 1})])
+    frozen = DisruptionPolicy(spec=DisruptionPolicySpec(freeze=Freeze()))
+    assert set(moving_bindings(frozen, DisruptionPolicy(), view)) == {key_of(one) for one in waiting}
+    assert list(moving_bindings(frozen, frozen, view)) == []

@@ -1,5 +1,6 @@
 """The disruption gate: which part of a decision may begin, what is held, and what is charged."""
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -243,3 +244,36 @@ def test_a_move_that_was_logged_but_did_not_begin_is_charged() -> None:
     assert (refused.is_complete, shares(refused)["m3"]) == (False, 2)
     begun = admitted(moving, MOVE_OUT_OF_M3, budget(max_unavailable=4), cause="PolicyChange")
     assert [entry.from_ for entry in begun.charged_budgets[0].status.in_flight] == ["m3"]
+
+
+def test_a_move_at_once_starts_the_replacement_first_where_the_budget_has_nothing_to_spare_and_allows_a_surge() -> None:
+    at_once = MoveOptions(mode="AtOnce")
+    refused = admitted(web({"m1": 4}), budget(min_available=4), options=at_once)
+    assert (shares(refused), refused.refusal and refused.refusal.code) == ({"m1": 4}, "NotEnoughAvailable")
+    surging = admitted(web({"m1": 4}), budget(min_available=4, surge="Allowed"), options=at_once)
+    assert (shares(surging), surging.is_complete) == ({"m1": 2, "m2": 2}, True)
+    assert [hold.cluster for hold in surging.holds] == ["m1"], "no replica leaves before its replacement is ready"
+    sparing = admitted(web({"m1": 4}), budget(min_available=2, surge="Allowed"), options=at_once)
+    assert (shares(sparing), sparing.holds) == ({"m1": 2, "m2": 2}, ())
+
+
+def test_held_replicas_wait_as_long_as_the_options_of_the_move_say() -> None:
+    for seconds in (60, 3600):
+        (hold,) = admitted(web({"m1": 4}), options=MoveOptions(timeout_seconds=seconds)).holds
+        assert (hold.since, hold.until) == (NOON, NOON + timedelta(seconds=seconds))
+
+
+def test_a_copy_of_a_duplicated_workload_moves_as_a_whole() -> None:
+    """A part of a copy is not what the policy asks for, in either cluster."""
+    tainted = [serving_cluster("m1", "x:NoSchedule"), serving_cluster("m2")]
+    items = (status_item("m1", status={"readyReplicas": 4}),)
+    copied = binding(clusters={"m1": 4}, replicas=4, placement=placement(), status_aggregated_status=items)
+    assert shares(admitted(copied, *tainted, options=MoveOptions(max_surge=1))) == {"m2": 4}
+
+
+def test_only_voluntary_moves_wait_for_an_approval() -> None:
+    careful = DisruptionPolicy(metadata=Meta(name="default"), spec=DisruptionPolicySpec(approval="Required"))
+    refused = admitted(web({"m1": 4}), careful)
+    assert (shares(refused), refused.refusal and refused.refusal.code) == ({"m1": 4}, "ApprovalRequired")
+    for cause in ("ClusterFailover", "ApplicationFailover", "Scale"):
+        assert admitted(web({"m1": 4}), careful, cause=cause).is_complete, cause

@@ -13,12 +13,13 @@ from controllers.movement.test_gate import FLEET, budget, web
 from static_fleet import StaticFleet
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionRate, Move
 from trimtab.api.kinds.rebalancer import MoveOptions, RebalancerSpec, WorkloadRebalancer
-from trimtab.api.kinds.work import Binding, HeldReplicas, Work
+from trimtab.api.kinds.work import Binding, HeldReplicas, PendingApproval, TargetCluster, Work
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Meta
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Effect, RequeueAfter, WriteSequence
 from trimtab.controllers.movement import binding_moves, state
+from trimtab.controllers.movement.approval import approval_text
 from trimtab.controllers.movement.gate import MOVE_BLOCKED
 from trimtab.controllers.movement.move_start import (
     BLOCKED_SECONDS,
@@ -32,6 +33,8 @@ from trimtab.controllers.movement.move_start import (
 from trimtab.controllers.propagation.scheduling.intent import SchedulingIntent
 from trimtab.decide.karmada import BindingDecision, decide
 from trimtab.decide.request import placement_request_of
+
+APPROVED = well_known.APPROVED_MOVE
 
 
 def decided(subject: Binding) -> BindingDecision:
@@ -133,3 +136,41 @@ def test_growth_alone_removes_nothing() -> None:
     grown = subject.but(spec=subject.spec.but(replicas=4))
     assert not removes_replicas(grown, decided(grown))
     assert removes_replicas(web({"m1": 4}), decided(web({"m1": 4})))
+
+
+def test_a_move_of_some_replicas_does_not_record_the_decision_as_applied() -> None:
+    requested = state.request(web({"m1": 4}), NOON, "Rebalance", "job")
+    for surge, is_applied in ((1, False), (2, True)):
+        options = RebalancerSpec(move=MoveOptions(max_surge=surge))
+        effects = start(requested, WorkloadRebalancer(metadata=Meta(name="job"), spec=options))
+        (placed,) = (effect.steps[-1] for effect in effects if isinstance(effect, WriteSequence))
+        applied = placed.metadata.annotations[well_known.APPLIED_PLACEMENT]
+        assert (applied == msgspec.json.encode(requested.spec.placement).decode()) is is_applied
+
+
+def test_an_approval_holds_until_the_whole_move_has_begun() -> None:
+    requested = state.request(web({"m1": 4}), NOON, "Rebalance", "job")
+    approval = {APPROVED: approval_text("Rebalance", {"m1": 2, "m2": 2})}
+    requested = requested.but(metadata=requested.metadata.but(annotations=requested.metadata.annotations | approval))
+    for surge, is_kept in ((1, True), (2, False)):
+        options = RebalancerSpec(move=MoveOptions(max_surge=surge))
+        effects = start(
+            requested,
+            WorkloadRebalancer(metadata=Meta(name="job"), spec=options),
+            budget(approval="Required", max_unavailable=4),
+        )
+        (placed,) = (effect.steps[-1] for effect in effects if isinstance(effect, WriteSequence))
+        assert (APPROVED in placed.metadata.annotations) is is_kept
+
+
+def test_the_move_that_waits_for_an_approval_is_the_one_of_the_last_decision() -> None:
+    required, wanted = (
+        budget(approval="Required"),
+        (TargetCluster(name="m1", replicas=2), TargetCluster(name="m2", replicas=2)),
+    )
+    for cause, clusters in (("Drain", wanted), ("Rebalance", wanted[:1])):
+        earlier = PendingApproval(cause=cause, clusters=clusters, since=NOON - MINUTE)
+        (written,) = (
+            e for e in start(web({"m1": 4}, status_pending_approval=earlier), required) if isinstance(e, Binding)
+        )
+        assert written.status.pending_approval == PendingApproval(cause="Rebalance", clusters=wanted, since=NOON)

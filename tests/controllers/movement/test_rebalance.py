@@ -7,6 +7,7 @@ import pytest
 from builders import MINUTE, NOON, binding, deployment, status_item
 from views import FakeView
 
+from trimtab.api.kind import key_of
 from trimtab.api.kinds.rebalancer import (
     ObservedWorkload,
     RebalancerSpec,
@@ -20,7 +21,8 @@ from trimtab.api.profile import UPSTREAM
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
 from trimtab.controllers.contract import Delete, RecordEvent, RequeueAfter
-from trimtab.controllers.movement.rebalance import last_due_time, rebalance
+from trimtab.controllers.movement import binding_moves, state
+from trimtab.controllers.movement.rebalance import last_due_time, rebalance, withdraw_requests
 
 SECOND = timedelta(seconds=1)
 
@@ -317,3 +319,37 @@ def test_schedule_goes_on_with_one_run_after_the_clock_was_set(days: int, late: 
     assert last_due_time(nightly, FakeView(now=now - timedelta(hours=1))) == (
         None if days < 0 else now - timedelta(days=1)
     )
+
+
+def test_a_request_of_another_rebalancer_is_not_taken_for_the_own_one() -> None:
+    """It would be followed instead, and end with the move of the other one."""
+    later = NOON + MINUTE
+    for other, triggered_at in (("other", NOON), ("job", later)):
+        requested = state.request(binding(clusters={"m1": 2}), later, "Rebalance", other)
+        effects, after = reconcile(job("web"), requested)
+        assert after.status.observed_workloads[0].triggered_at == triggered_at
+        (written,) = [effect for effect in effects if isinstance(effect, Binding)]
+        assert written.spec.reschedule_triggered_at == triggered_at
+        assert binding_moves.reschedule_request_of(written).rebalancer == "job"
+
+
+def test_a_deleted_rebalancer_withdraws_only_its_own_requests_that_are_not_answered() -> None:
+    def requested(name: str, by: str, scheduled: datetime) -> Binding:
+        subject = binding(name, clusters={"m1": 2}, status_last_scheduled_time=scheduled)
+        return state.request(subject, NOON, "Rebalance", by)
+
+    own, answered = requested("web", "job", NOON - MINUTE), requested("done", "job", NOON)
+    view = FakeView([own, answered, requested("db", "other", NOON - MINUTE)])
+    (written,) = withdraw_requests(key_of(job("web")), view)
+    assert written == state.withdraw(own)
+
+
+def test_a_rebalancer_whose_ttl_is_over_is_deleted_only_if_the_next_reconcile_still_finds_it_finished() -> None:
+    """What has just changed is reported first: somebody may have added a workload."""
+    ended = job("web", status=moving(), ttl_seconds_after_finished=0)
+    there = binding(clusters={"m1": 2}, status_last_scheduled_time=NOON)
+    effects, after = reconcile(ended, there)
+    assert after.status.finish_time == NOON
+    assert not [effect for effect in effects if isinstance(effect, Delete)]
+    effects, _ = reconcile(after, there)
+    assert [effect for effect in effects if isinstance(effect, Delete)]

@@ -716,7 +716,7 @@ MUTANTS = (
     Mutant(
         "An APIService leads to no link-local address.",
         "server/aggregation/remote_address.py",
-        "mapped.is_link_local or ",
+        "called.is_link_local or ",
         "",
         ("server/aggregation/test_aggregator.py",),
     ),
@@ -796,5 +796,26 @@ MUTANTS = (
         "if len(self._verified) > _REMEMBERED_TOKENS:",
         "if False:",
         ("server/auth/test_token_keys.py",),
+    ),
+    Mutant(
+        "Rules that a ClusterRole loses are revoked.",
+        "server/auth/authorize.py",
+        "        self._cluster_roles = self._cluster_bindings = None\n        self._resulting_rules.clear()",
+        "        self._cluster_roles = self._cluster_bindings = None",
+        ("server/auth/test_authorize.py",),
+    ),
+    Mutant(
+        "A rule for paths allows nothing on resources.",
+        "server/auth/authorize.py",
+        'if action.path and action.verb == "head"',
+        'if action.verb == "head"',
+        ("server/auth/test_authorize.py",),
+    ),
+    Mutant(
+        "A path without a star allows that path alone.",
+        "server/auth/authorize.py",
+        'p.endswith("*") and path.startswith(p[:-1])',
+        "path.startswith(p[:-1])",
+        ("server/auth/test_authorize.py",),
     ),
 )

@@ -374,4 +374,32 @@ MUTANTS = (
         "if False:",
         ("store/test_txn.py",),
     ),
+    Mutant(
+        "A restored store is above the revisions of one whose file is lost.",
+        "store/restore.py",
+        "    known = [restored, RevisionMarker(directory).read() or 0]",
+        "    known = [restored]",
+        ("store/test_restore.py",),
+    ),
+    Mutant(
+        "What was deleted before a restore stays deleted.",
+        "store/restore.py",
+        "                if is_deleted:\n                    stale.append(number)\n                else:",
+        "                if True:",
+        ("store/test_restore.py",),
+    ),
+    Mutant(
+        "The history of a restored store has expired.",
+        "store/restore.py",
+        '            execute("UPDATE mark SET compacted = ?", (revision,))\n            execute("COMMIT")',
+        '            execute("COMMIT")',
+        ("store/test_restore.py",),
+    ),
+    Mutant(
+        "What is encrypted in the store is encrypted in a backup.",
+        "store/backup.py",
+        "        value = stored_value(entry.key, entry.value)\n",
+        "        value = entry.value\n",
+        ("store/test_backup.py",),
+    ),
 )

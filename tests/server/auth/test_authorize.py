@@ -11,6 +11,7 @@ from trimtab.server.auth.authorize import Action, Authorizer, rule_allows
 from trimtab.server.auth.user import AUTHENTICATED, User
 from trimtab.store.keys import object_key
 from trimtab.store.store import Store
+from trimtab.store.txn import PutKey
 
 
 def test_anonymous_requests_may_only_read_health_and_version() -> None:
@@ -156,3 +157,37 @@ def test_role_that_is_bound_several_times_grants_its_rules_once() -> None:
         assert [one for one in rules if one in view] == list(view)
 
     with_asgi_client(scenario)
+
+
+def test_a_rule_for_paths_allows_nothing_on_resources() -> None:
+    rule = {"verbs": ["get"], "nonResourceURLs": ["*"]}
+    assert rule_allows(rule, Action("head", path="/healthz"))
+    for verb in ("get", "head"):
+        assert not rule_allows(rule, Action(verb, "", "secrets", namespace="default"))
+
+
+def test_rules_that_a_cluster_role_loses_are_revoked_when_it_changes() -> None:
+    async def scenario() -> None:
+        store = Store()
+        authorizer = Authorizer(store)
+        bob, action = User("bob"), Action("get", "", "secrets", namespace="default")
+        key = object_key(GROUP, "clusterroles", "", "reader")
+        bound = {
+            "metadata": {"name": "bob"},
+            "roleRef": {"kind": "ClusterRole", "name": "reader"},
+            "subjects": [{"kind": "User", "name": "bob"}],
+        }
+        await store.create(object_key(GROUP, "clusterrolebindings", "", "bob"), orjson.dumps(bound))
+        for resources, allowed in ((["secrets"], True), (["pods"], False)):
+            rules = [{"verbs": ["get"], "apiGroups": [""], "resources": resources}]
+            await store.commit([PutKey(key, orjson.dumps({"metadata": {"name": "reader"}, "rules": rules}))])
+            authorizer.invalidate()
+            assert authorizer.allows(bob, action) is allowed
+
+    asyncio.run(scenario())
+
+
+def test_a_path_without_a_star_allows_that_path_alone() -> None:
+    rule = {"verbs": ["get"], "nonResourceURLs": ["/metrics", "/debug/*"]}
+    for path, allowed in (("/metrics", True), ("/metrics/slis", False), ("/metric", False), ("/debug/pprof", True)):
+        assert rule_allows(rule, Action("get", path=path)) is allowed, path

@@ -33,9 +33,9 @@ TERMINAL_PHASES = ("Done", "NoChange", "Failed", "Cancelled")
 """Terminal phases."""
 ACTIVE_PHASES = ("Moving", "Blocked")
 LOOK_BACK = timedelta(days=1)
+"""How far back missed schedule times are searched: a schedule may have a time every minute."""
 CLOCK_SET_BACK_WINDOW = timedelta(minutes=1)
 """The resolution of a schedule: a time that has just passed is found, an earlier one is not repeated."""
-"""How far back missed schedule times are searched: a schedule may have a time every minute."""
 
 
 def rebalancers_of_binding(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:

@@ -43,7 +43,7 @@ def test_max_unavailable_counts_against_the_replicas_of_the_controller() -> None
 def test_deployment_above_two_replica_sets_counts_once() -> None:
     controllers = {
         "old": OwnerController("old", "ReplicaSet", 2, "web"),
-        "new": OwnerController("new", "ReplicaSet", 8, "web"),
+        "new": OwnerController("new", "ReplicaSet", 9, "web"),  # more than there should be, while it is rolled out
         "web": OwnerController("web", "Deployment", 10),
     }
     covered = [CoveredPod("a", controller_uid="old"), CoveredPod("b", controller_uid="new")]
@@ -102,3 +102,11 @@ def test_terminating_pods_and_granted_evictions_do_not_count_as_healthy() -> Non
     assert assess_web(limit, [first._replace(terminating=True), second, third]).allowed == 0
     assert assess_web(limit, [first, second, third], {first.name: NOON}).allowed == 0
     assert assess_web(limit, [first._replace(ready=False), second, third]).allowed == 0
+
+
+def test_a_budget_over_pods_of_which_none_is_expected_allows_nothing() -> None:
+    alone = [CoveredPod("alone", ready=True)]
+    for limit in (BudgetLimit(max_unavailable=1), BudgetLimit(min_available="50%")):
+        found = assess(limit, alone, {}, {}, NOON)
+        assert isinstance(found, BudgetAssessment)
+        assert (found.expected, found.current_healthy, found.allowed) == (0, 1, 0)
