@@ -146,3 +146,10 @@ def test_oldest_update_managers_are_merged_into_one_entry() -> None:
         obj = track_update(obj, changed, CONFIG_MAP, FieldManager(f"m{number}", "Update", "v1"), f"t{number:02}")
     assert len(obj["metadata"]["managedFields"]) == MAX_UPDATE_MANAGERS
     assert "ancient-changes" in owners(obj)
+
+
+def test_fields_of_an_update_are_listed_in_order() -> None:
+    created = track_update(None, config_map(z="1", a="1"), CONFIG_MAP, RAW, "2026-01-01T00:00:00Z")
+    changed = {**created, "data": {"z": "1", "a": "1", "m": "1"}}
+    updated = track_update(created, changed, CONFIG_MAP, RAW, "2026-01-01T00:00:01Z")
+    assert list(updated["metadata"]["managedFields"][0]["fieldsV1"]["f:data"]) == [".", "f:a", "f:m", "f:z"]

@@ -10,7 +10,12 @@ from trimtab.api.profile import TRIMTAB, UPSTREAM
 from trimtab.api.value import Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import RecordEvent, RememberInProcess
-from trimtab.controllers.propagation.dependencies import CONFLICT, affects_dependencies, dependencies
+from trimtab.controllers.propagation.dependencies import (
+    CONFLICT,
+    affects_dependencies,
+    dependencies,
+    update_attached_binding,
+)
 from trimtab.interpret.interpreter import Interpreter
 
 
@@ -86,6 +91,18 @@ def test_attached_binding_combines_rules_of_requiring_bindings_and_reports_confl
     changed = overwriting.but(spec=overwriting.spec.but(conflict_resolution="Abort"))
     after = attached_binding_in(list(dependencies(changed, view(changed, preserving, both, raws=raws))))
     assert after.spec.conflict_resolution == "Abort"
+
+
+def test_conflict_is_reported_when_the_dependency_is_created_after_the_workloads() -> None:
+    annotation = '[{"apiVersion":"v1","kind":"ConfigMap","namespace":"demo","name":"conf"}]'
+    requiring = []
+    for name, resolution in (("a", "Overwrite"), ("b", "Abort")):
+        placed, _ = binding_with_dependency(name, "m1", conflict_resolution=resolution)
+        annotations = {well_known.DEPENDENCIES: annotation}
+        requiring.append(placed.but(metadata=placed.metadata.but(annotations=annotations)))
+    effects = list(update_attached_binding(configmap(), view(*requiring, raws=[configmap()])))
+    assert attached_binding_in(effects).spec.conflict_resolution == "Overwrite"
+    assert [one.reason for one in effects if isinstance(one, RecordEvent)] == ["DependencyPolicyConflict"]
 
 
 def test_conflict_is_reported_again_when_it_changes_without_a_write() -> None:

@@ -7,6 +7,7 @@ from simulate.fixtures import PODS, run_in_whole_cluster
 from trimtab.client.client import Resource
 from trimtab.simulate.member import SimulatedMember
 
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -52,6 +53,27 @@ def test_program_that_is_known_starts_although_its_configuration_is_not_read() -
         await member.client.create(PODS, pod("web", image="nginx"))
         await asyncio.sleep(5)
         assert [one.is_ready for one in member.pods] == [True]
+
+    run_in_whole_cluster(scenario)
+
+
+def test_known_program_waits_for_the_configuration_of_its_variables() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        variables = [{"configMapRef": {"name": "settings"}}]
+        await member.client.create(PODS, pod("web", image="nginx", envFrom=variables))
+        prepared = pod("prepared", "sleep", "1000")
+        prepared["spec"]["initContainers"] = [
+            {"name": "init", "image": "nginx", "command": ["true"], "envFrom": variables}
+        ]
+        await member.client.create(PODS, prepared)
+        await asyncio.sleep(5)
+        web = await member.client.get(PODS, "default", "web")
+        assert web["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CreateContainerConfigError"
+        body = {"metadata": {"name": "settings", "namespace": "default"}, "data": {"COLOUR": "red"}}
+        await member.client.create(CONFIG_MAPS, body)
+        await asyncio.sleep(30)
+        assert [one.is_ready for one in member.pods] == [True, True]
+        assert await execute(member, "web", "sh", "-c", "echo $COLOUR") == (0, "red\n")
 
     run_in_whole_cluster(scenario)
 

@@ -15,7 +15,6 @@ from trimtab.api.patch.field_ownership import (
     is_member,
     item_element,
     items_by_element,
-    sort_fields,
     union,
 )
 from trimtab.api.patch.go_values import format_go_value, go_type_name
@@ -283,7 +282,7 @@ def _live_owners(live: Raw | None, schema: MergeSchema, api_version: str, now: s
 
 
 def _claimed_fields(config: Raw, schema: MergeSchema) -> FieldSet:
-    fields = sort_fields(applied_fields(config, schema))
+    fields = applied_fields(config, schema)
     return {element: node for element, node in fields.items() if element != "f:metadata" or node}
 
 

@@ -5,7 +5,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from trimtab.api.patch.field_ownership import Comparison, FieldSet, compare, difference, is_field_set, union
+from trimtab.api.patch.field_ownership import (
+    Comparison,
+    FieldSet,
+    compare,
+    difference,
+    is_field_set,
+    sort_fields,
+    union,
+)
 from trimtab.api.patch.merge_schema import MergeSchema
 from trimtab.api.value import Raw
 
@@ -86,7 +94,7 @@ def _managed_fields_entry(manager: FieldManager, owned: OwnedFields) -> Raw:
     entry: Raw = {"manager": manager.name, "operation": manager.operation, "apiVersion": manager.api_version}
     if owned.time is not None:
         entry["time"] = owned.time
-    entry |= {"fieldsType": "FieldsV1", "fieldsV1": owned.fields}
+    entry |= {"fieldsType": "FieldsV1", "fieldsV1": sort_fields(owned.fields)}
     if manager.subresource:
         entry["subresource"] = manager.subresource
     return entry

@@ -143,6 +143,7 @@ def update_attached_binding(template: Raw, view: View) -> Iterator[Effect]:
                 seen = attached_binding(binding, template, seen, view)
     if seen is not None and seen != before:
         yield seen
+        yield from conflict_events(seen, view, is_written=True)
 
 
 def is_dependency_of(template: Raw, binding: ResourceBinding) -> bool:

@@ -49,14 +49,21 @@ def config_references(spec: Raw) -> set[ConfigReference]:
     """The ConfigMaps and Secrets that the containers and volumes of a pod need."""
     found: set[ConfigReference] = set()
     for container in _containers(spec):
-        for source in container.get("envFrom") or ():
-            found |= _references(source, "configMapRef", "secretRef", "name")
-        for variable in container.get("env") or ():
-            found |= _references(variable.get("valueFrom") or {}, "configMapKeyRef", "secretKeyRef", "name")
+        found |= environment_references(container)
     for volume in spec.get("volumes") or ():
         found |= _references(volume, "configMap", "", "name") | _references(volume, "", "secret", "secretName")
         for source in projected_sources(volume):
             found |= _references(source, "configMap", "secret", "name")
+    return found
+
+
+def environment_references(container: Raw) -> set[ConfigReference]:
+    """The ConfigMaps and Secrets that the variables of the container need."""
+    found: set[ConfigReference] = set()
+    for source in container.get("envFrom") or ():
+        found |= _references(source, "configMapRef", "secretRef", "name")
+    for variable in container.get("env") or ():
+        found |= _references(variable.get("valueFrom") or {}, "configMapKeyRef", "secretKeyRef", "name")
     return found
 
 

@@ -12,6 +12,7 @@ from trimtab.simulate.containers.environment import (
     config_references,
     data_of,
     environment_of,
+    environment_references,
     field_value,
     projected_sources,
     token_reference,
@@ -47,11 +48,14 @@ class PodSandbox:
         spec = pod["spec"]
         containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
         mounts_config = any(one.get("configMap") or one.get("secret") for one in spec.get("volumes") or ())
-        self._runs_commands = any(
-            one.get("command") or one.get("args") or (mounts_config and has_conventions(one)) for one in containers
+        self._needs_config = any(
+            one.get("command")
+            or one.get("args")
+            or ((mounts_config or environment_references(one)) and has_conventions(one))
+            for one in containers
         )
-        self.is_loaded = not self._runs_commands
-        """Whether the configuration has been read; only commands read their environment and files."""
+        self.is_loaded = not self._needs_config
+        """Whether the configuration has been read; only programs that are known read their environment and files."""
 
     @property
     def references(self) -> set[ConfigReference]:
@@ -59,7 +63,7 @@ class PodSandbox:
 
     def config_error(self, container: Raw) -> str:
         """Why the container cannot start: a missing ConfigMap or Secret."""
-        if not self._runs_commands:
+        if not self._needs_config:
             return ""
         try:
             environment_of(container, self._pod, self.config)

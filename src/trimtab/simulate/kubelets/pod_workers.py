@@ -265,9 +265,9 @@ class PodWorkers:
         sandbox = self.pods.sandboxes[key]
         config = await self._reports.read_config(entry.raw, sandbox.references)
         sandbox.config = config
-        lifecycle.config_errors = {
-            one["name"]: error for one in entry.raw["spec"]["containers"] if (error := sandbox.config_error(one))
-        }
+        spec = entry.raw["spec"]
+        containers = (*(spec.get("initContainers") or ()), *spec["containers"])
+        lifecycle.config_errors = {one["name"]: error for one in containers if (error := sandbox.config_error(one))}
         sandbox.is_loaded = not lifecycle.config_errors
 
     async def _report(self, lifecycle: PodLifecycle, entry: CacheEntry, now: float) -> None:
