@@ -121,6 +121,39 @@ def test_completions_of_a_job_are_immutable() -> None:
     )
 
 
+def test_completions_of_an_indexed_job_change_together_with_its_parallelism() -> None:
+    job = with_change(JOB, "spec", "completionMode", to="Indexed")
+    before = with_change(with_change(job, "spec", "completions", to=2), "spec", "parallelism", to=2)
+    alone = with_change(before, "spec", "completions", to=3)
+    assert validation_error("batch/v1", "Job", alone, before) == (
+        "spec.completions: Invalid value: 3: can only be modified in tandem with spec.parallelism"
+    )
+    both = with_change(alone, "spec", "parallelism", to=3)
+    assert validation_error("batch/v1", "Job", both, before) == ""
+
+
+def test_manager_of_a_job_is_immutable() -> None:
+    assert validation_error("batch/v1", "Job", with_change(JOB, "spec", "managedBy", to="example.com/x"), JOB) == (
+        'spec.managedBy: Invalid value: "example.com/x": field is immutable'
+    )
+
+
+def test_pods_of_an_indexed_job_have_valid_host_names() -> None:
+    job = with_change(JOB, "spec", "completionMode", to="Indexed")
+    job = with_change(with_change(job, "spec", "completions", to=1000), "metadata", "name", to="j" * 61)
+    assert "will not able to create pod with invalid DNS label" in validation_error("batch/v1", "Job", job)
+
+
+def test_suspended_job_may_change_only_where_its_pods_run() -> None:
+    suspended = with_change(JOB, "spec", "suspend", to=True)
+    changed = with_change(suspended, "spec", *POD_SPEC, "terminationGracePeriodSeconds", to=7)
+    assert validation_error("batch/v1", "Job", changed, suspended).startswith("spec.template: Invalid value")
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    changed = with_change(suspended, "spec", *POD_SPEC, "affinity", to=affinity)
+    assert validation_error("batch/v1", "Job", changed, suspended) == ""
+
+
 def test_template_of_a_suspended_job_may_change_until_it_starts() -> None:
     suspended = with_change(JOB, "spec", "suspend", to=True)
     changed = with_change(suspended, "spec", *POD_SPEC, "nodeSelector", to={"zone": "a"})
@@ -132,6 +165,24 @@ def test_template_of_a_suspended_job_may_change_until_it_starts() -> None:
 def test_schedule_of_a_cron_job_is_parsed() -> None:
     assert validation_error("batch/v1", "CronJob", with_change(CRON_JOB, "spec", "schedule", to="often")) == (
         'spec.schedule: Invalid value: "often": expected exactly 5 fields, found 1: [often]'
+    )
+
+
+def test_time_zone_in_a_schedule_is_refused() -> None:
+    cron_job = with_change(CRON_JOB, "spec", "schedule", to="TZ=UTC 0 * * * *")
+    assert validation_error("batch/v1", "CronJob", cron_job) == (
+        'spec.schedule: Invalid value: "TZ=UTC 0 * * * *": '
+        "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+    )
+    assert validation_error("batch/v1", "CronJob", cron_job, with_change(cron_job, "spec", "suspend", to=True)) == ""
+    both = with_change(cron_job, "spec", "timeZone", to="UTC")
+    assert "cannot use both timeZone field and TZ" in validation_error("batch/v1", "CronJob", both, cron_job)
+
+
+def test_policies_in_the_template_of_a_cron_job_are_checked() -> None:
+    cron_job = with_change(CRON_JOB, "spec", "jobTemplate", "spec", "backoffLimitPerIndex", to=1)
+    assert validation_error("batch/v1", "CronJob", cron_job) == (
+        "spec.jobTemplate.spec.backoffLimitPerIndex: Invalid value: 1: requires indexed completion mode"
     )
 
 

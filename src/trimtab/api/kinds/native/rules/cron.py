@@ -57,6 +57,12 @@ def _range_error(part: str, low: int, high: int, names: dict[str, int]) -> str:
     return f"step of range should be a positive number: {part}" if every == 0 else ""
 
 
+def without_time_zone(schedule: str) -> str:
+    """The schedule without the time zone that it may begin with (`TZ=UTC 0 * * * *`)."""
+    zone, _, rest = schedule.partition(" ")
+    return rest.strip() if zone.startswith(("TZ=", "CRON_TZ=")) else schedule
+
+
 def schedule_error(schedule: str) -> str:
     """The parse error of the schedule; empty when it is valid."""
     if len(schedule) > MAX_SCHEDULE_LENGTH:

@@ -1,16 +1,17 @@
 """What kube-apiserver rejects in workloads: Deployments, StatefulSets, DaemonSets, ReplicaSets, Jobs, CronJobs."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from trimtab.api.cron import is_time_zone
 from trimtab.api.field_errors import forbidden, invalid, not_supported, required
 from trimtab.api.kinds.native.rules import common, cron, pods
 from trimtab.api.kinds.native.rules.job_policies import check_job_policies
+from trimtab.api.names import label_faults
 from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
+_LOCAL_ZONE_TEXT = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
 _RETENTIONS = ("Retain", "Delete")
 _STATEFUL_TEXT = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
@@ -246,6 +247,7 @@ def check_job_spec(spec: Raw, field: str) -> Iterator[Cause]:
         yield from common.check_one_of(mode, ("NonIndexed", "Indexed"), f"{field}.completionMode")
     if mode == "Indexed" and spec.get("completions") is None:
         yield required(f"{field}.completions", 'when completion mode is "Indexed"')
+    yield from check_job_policies(spec, field)
     if spec.get("manualSelector") and spec.get("selector") is None:
         yield required(f"{field}.selector")
     yield from pods.check_template(object_at(spec, "template"), f"{field}.template")
@@ -264,13 +266,15 @@ def check_job_spec(spec: Raw, field: str) -> Iterator[Cause]:
 
 
 _JOB_IMMUTABLE_FIELDS = (
-    "completions",
     "selector",
-    "template",
     "completionMode",
     "podFailurePolicy",
     "backoffLimitPerIndex",
+    "managedBy",
+    "successPolicy",
 )
+_SCHEDULING_METADATA = ("labels", "annotations")
+_SCHEDULING_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 @_skip_unchanged_spec
@@ -278,14 +282,46 @@ def check_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = object_at(new, "spec")
     found = list(check_job_spec(spec, "spec"))
     if old is None:
-        found += check_job_policies(spec, "spec")
-    if old is not None:
-        before = object_at(old, "spec")
-        for name in _JOB_IMMUTABLE_FIELDS:
-            if name == "template" and before.get("suspend") and not object_at(old, "status").get("startTime"):
-                continue  # the template of a suspended job that never started may still change its scheduling fields
-            found += common.check_unchanged(spec.get(name), before.get(name), f"spec.{name}")
+        return [*found, *_check_names_of_indexes(new)]
+    before = object_at(old, "spec")
+    found += _check_completions(spec, before)
+    for name in _JOB_IMMUTABLE_FIELDS:
+        found += common.check_unchanged(spec.get(name), before.get(name), f"spec.{name}")
+    is_schedulable = before.get("suspend") and not object_at(old, "status").get("startTime")
+    templates = [object_at(one, "template") for one in (spec, before)]
+    if is_schedulable:
+        templates = [_without_scheduling(template) for template in templates]
+    if templates[0] != templates[1]:
+        found.append(invalid("spec.template", spec.get("template"), common.IMMUTABLE))
     return found
+
+
+def _check_names_of_indexes(job: Raw) -> Iterator[Cause]:
+    """The last pod of an indexed job has the longest host name; it must be one."""
+    spec, name = object_at(job, "spec"), object_at(job, "metadata").get("name", "")
+    completions = spec.get("completions")
+    if spec.get("completionMode") != "Indexed" or not completions:
+        return
+    last = f"{name}-{completions - 1}"
+    if any(label_faults(last)):
+        yield invalid("metadata.name", name, f"will not able to create pod with invalid DNS label: {last}")
+
+
+def _check_completions(spec: Raw, before: Raw) -> Iterator[Cause]:
+    """Completions of an indexed job may change together with its parallelism."""
+    completions = spec.get("completions")
+    if spec.get("completionMode") != "Indexed":
+        yield from common.check_unchanged(completions, before.get("completions"), "spec.completions")
+    elif completions not in (None, before.get("completions"), spec.get("parallelism")):
+        yield invalid("spec.completions", completions, "can only be modified in tandem with spec.parallelism")
+
+
+def _without_scheduling(template: Raw) -> Raw:
+    """The template without what a suspended job that has not started may change: where its pods may run."""
+    metadata = {key: value for key, value in object_at(template, "metadata").items() if key not in _SCHEDULING_METADATA}
+    spec = {key: value for key, value in object_at(template, "spec").items() if key not in _SCHEDULING_FIELDS}
+    affinity = {key: value for key, value in object_at(spec, "affinity").items() if key != "nodeAffinity"}
+    return {**template, "metadata": metadata, "spec": {**spec, "affinity": affinity}}
 
 
 def _check_time_zone(spec: Raw, before: Raw) -> Sequence[Cause]:
@@ -293,18 +329,34 @@ def _check_time_zone(spec: Raw, before: Raw) -> Sequence[Cause]:
     zone = spec.get("timeZone")
     if zone is None or zone == before.get("timeZone"):
         return []
+    if not zone:
+        return [invalid("spec.timeZone", zone, "timeZone must be nil or non-empty string")]
+    if zone.lower() == "local":
+        return [invalid("spec.timeZone", zone, _LOCAL_ZONE_TEXT)]
     return [] if is_time_zone(zone) else [invalid("spec.timeZone", zone, f"unknown time zone {zone}")]
+
+
+def _check_schedule(spec: Raw, before: Raw) -> Iterator[Cause]:
+    """The schedule; one with a time zone in it is allowed only where it is stored."""
+    schedule = spec.get("schedule", "")
+    if not schedule:
+        yield required("spec.schedule")
+        return
+    if fault := cron.schedule_error(cron.without_time_zone(schedule)):
+        yield invalid("spec.schedule", schedule, fault)
+    if "TZ" in schedule:
+        if "TZ" not in before.get("schedule", ""):
+            text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+            yield invalid("spec.schedule", schedule, text)
+        elif spec.get("timeZone") is not None:
+            text = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+            yield invalid("spec.schedule", schedule, text)
 
 
 @_skip_unchanged_spec
 def check_cron_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec, name = object_at(new, "spec"), object_at(new, "metadata").get("name", "")
-    found: list[Cause] = []
-    schedule: Any = spec.get("schedule", "")
-    if not schedule:
-        found.append(required("spec.schedule"))
-    elif fault := cron.schedule_error(schedule):
-        found.append(invalid("spec.schedule", schedule, fault))
+    found = list(_check_schedule(spec, object_at(old or {}, "spec")))
     found += _check_time_zone(spec, object_at(old or {}, "spec"))
     found += _check_not_negative(spec, "startingDeadlineSeconds")
     found += common.check_one_of(
