@@ -3,6 +3,7 @@
 import asyncio
 import random
 from pathlib import Path
+from typing import Any
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.disruption import DisruptionBudget
@@ -10,7 +11,9 @@ from trimtab.api.kinds.native.certificates import CertificateSigningRequest
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.policy import PropagationPolicy
 from trimtab.api.profile import TRIMTAB
+from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
+from trimtab.server.local import LocalClient
 from trimtab.simulate.kubelets.container_access import ContainerAccess
 from trimtab.simulate.member_server import (
     MemberEnvironment,
@@ -20,6 +23,8 @@ from trimtab.simulate.member_server import (
     memory_server,
     seeded_uids,
 )
+
+API_SERVICES = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService")
 
 
 def environment(**more: object) -> MemberEnvironment:
@@ -62,3 +67,26 @@ def test_a_version_expires_in_a_member_on_disk_after_five_minutes(tmp_path: Path
     early, late = (run_virtually(write_again_after(seconds, name)) for seconds, name in ((299, "early"), (301, "late")))
     assert early[1] < early[0]
     assert late[1] == late[0]
+
+
+def test_member_of_a_whole_cluster_reports_api_services_of_other_servers(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        whole = environment(directory=tmp_path, whole_clusters=True)
+        server = disk_server(whole, "m1", {}, ContainerAccess())
+        await server.start()
+        try:
+            client = LocalClient(server)
+            spec = {"group": "x.dev", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10}
+            spec |= {"insecureSkipTLSVerify": True, "service": {"namespace": "default", "name": "missing"}}
+            body = {"metadata": {"name": "v1.x.dev"}, "spec": spec}
+            await client.create(API_SERVICES, body)
+            found: dict[str, Any] = {}
+            async with asyncio.timeout(20):
+                while not found.get("conditions"):
+                    await asyncio.sleep(0.01)
+                    found = (await client.get(API_SERVICES, "", "v1.x.dev")).get("status") or {}
+            assert [one["reason"] for one in found["conditions"]] == ["ServiceNotFound"]
+        finally:
+            await server.stop()
+
+    asyncio.run(scenario())

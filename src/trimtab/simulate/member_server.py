@@ -81,7 +81,9 @@ def disk_server(
     key = directory / "service-account.key"
     if not key.exists():
         write_secret(key, secrets.token_hex(32).encode())
-    return ApiServer(store, _settings(environment, key.read_bytes(), computed, runtime))
+    settings = _settings(environment, key.read_bytes(), computed, runtime)
+    front_proxy = directory / "pki" / "front-proxy" if environment.whole_clusters else None
+    return ApiServer(store, settings._replace(front_proxy=front_proxy))
 
 
 def _settings(

@@ -83,6 +83,15 @@ def test_services_get_distinct_addresses_and_node_ports_and_keep_them() -> None:
     with_asgi_client(scenario)
 
 
+def test_load_balancer_without_node_ports_gets_none() -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        spec = {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": False, "ports": [{"port": 80}]}
+        created = (await wire("POST", SERVICES, {"metadata": {"name": "s"}, "spec": spec})).json()
+        assert "nodePort" not in created["spec"]["ports"][0]
+
+    with_asgi_client(scenario)
+
+
 def test_new_node_is_tainted_as_not_ready() -> None:
     async def scenario(wire: AsgiClient) -> None:
         node = (await wire("POST", "/api/v1/nodes", {"metadata": {"name": "n"}})).json()

@@ -82,7 +82,7 @@ def overcommit_status(order: PriorityOrder, view: View) -> Iterator[Effect]:
         for name, amount in parse_amounts(node.status.allocatable).items():
             allocatable[name] = allocatable.get(name, 0) + amount
     over = [
-        f"{_format_amount(name, amount)} {name} are reserved by quotas, the nodes have {_format_amount(name, allocatable.get(name, 0))}"
+        f"{format_amount(name, amount)} {name} are reserved by quotas, the nodes have {format_amount(name, allocatable.get(name, 0))}"
         for name, amount in sorted(wanted.items())
         if amount > allocatable.get(name, 0)
     ]
@@ -107,13 +107,3 @@ def overcommit_status(order: PriorityOrder, view: View) -> Iterator[Effect]:
             yield RecordEvent(
                 well_known.ref_of(about), OVERCOMMITTED, condition.message, "trimtab-overcommit", "Warning"
             )
-
-
-def _format_amount(name: str, amount: int) -> str:
-    """Memory in the largest unit that divides it: `10Ti` instead of bytes."""
-    if name != "memory":
-        return format_amount(name, amount)
-    for power, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
-        if amount and amount % (1 << power) == 0:
-            return f"{amount >> power}{unit}"
-    return str(amount)

@@ -145,7 +145,9 @@ class BuiltinDefaults:
         spec["clusterIPs"] = spec.get("clusterIPs") or [spec["clusterIP"]]
         spec.setdefault("ipFamilies", ["IPv4"])
         spec.setdefault("ipFamilyPolicy", "SingleStack")
-        if spec["type"] in {"NodePort", "LoadBalancer"}:
+        if spec["type"] == "NodePort" or (
+            spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is not False
+        ):
             spec["ports"] = self._with_node_ports(spec, before)
         return {**obj, "spec": spec}
 

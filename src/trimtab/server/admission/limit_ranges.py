@@ -1,15 +1,14 @@
 """LimitRanger: pods and claims get the defaults of the LimitRanges of their namespace and must stay within them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from fractions import Fraction
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import orjson
 
 from trimtab.api.kind import Kind
 from trimtab.api.limits import MAX_OBJECT_NODES
-from trimtab.api.quantity import parse_quantity
-from trimtab.api.value import Raw
+from trimtab.api.quantity import add_quantities, canonical_form, parse_quantity
+from trimtab.api.value import QuantityText, Raw
 from trimtab.errors import TooLarge
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
@@ -19,10 +18,13 @@ from trimtab.store.store import Store
 
 _RANGES = resource_prefix("", "limitranges")
 _PARTS = ("containers", "initContainers")
+_OPERATIONS = {"pods": ("CREATE",), "persistentvolumeclaims": ("CREATE", "UPDATE")}
+"""Containers of a pod cannot change; a claim may ask for more."""
+_ANNOTATION = "kubernetes.io/limit-ranger"
+_NOUNS = {"containers": "container", "initContainers": "init container"}
 _BOUNDS = ("min", "max", "maxLimitRequestRatio")
 _MAX_AMOUNTS_IN_LOOP = 2_000
 """Amounts that are set or compared in the event loop, a few microseconds each."""
-Amounts = dict[str, Fraction]
 
 
 class LimitRanger:
@@ -32,7 +34,7 @@ class LimitRanger:
         self._store = store
 
     def handles(self, kind: Kind, operation: str) -> bool:
-        return kind.id in ("pods", "persistentvolumeclaims") and operation == "CREATE"
+        return operation in _OPERATIONS.get(kind.id, ())
 
     def _items(self, namespace: str, type_: str) -> Iterator[Raw]:
         for entry in self._store.list(namespace_below(_RANGES, namespace)).entries:
@@ -97,69 +99,109 @@ def _all_faults(checks: Iterable[_Check]) -> list[str]:
 
 
 def _pod_with_defaults(obj: Raw, requests: Raw, limits: Raw) -> Raw:
-    spec = obj["spec"]
-    parts = {part: [_with_defaults(one, requests, limits) for one in spec[part]] for part in _PARTS if spec.get(part)}
-    return {**obj, "spec": {**spec, **parts}}
+    spec, notes = obj["spec"], list[str]()
+    parts: Raw = {}
+    for part in _PARTS:
+        if spec.get(part):
+            parts[part] = [_with_defaults(one, requests, limits, _NOUNS[part], notes) for one in spec[part]]
+    if not notes:
+        return obj
+    metadata = obj["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), _ANNOTATION: f"LimitRanger plugin set: {'; '.join(notes)}"}
+    return {**obj, "metadata": {**metadata, "annotations": annotations}, "spec": {**spec, **parts}}
 
 
-def _with_defaults(container: Raw, requests: Raw, limits: Raw) -> Raw:
+def _with_defaults(container: Raw, requests: Raw, limits: Raw, noun: str, notes: list[str]) -> Raw:
     resources = container.get("resources") or {}
     present_limits = resources.get("limits") or {}
-    present_requests = resources.get("requests") or {}
     # a limit that the container sets itself is also its request, and a default must not lower it
-    own = {name: value for name, value in present_limits.items() if name not in present_requests}
+    present_requests = {**present_limits, **(resources.get("requests") or {})}
+    for word, defaults, present in (("request", requests, present_requests), ("limit", limits, present_limits)):
+        if added := sorted(name for name in defaults if name not in present):
+            notes.append(f"{', '.join(added)} {word} for {noun} {container.get('name', '')}")
     merged: Raw = {
         **resources,
         "limits": {**limits, **present_limits},
-        "requests": {**requests, **own, **present_requests},
+        "requests": {**requests, **present_requests},
     }
     return {**container, "resources": {key: value for key, value in merged.items() if value}}
 
 
-def _amounts(quantities: Raw, names: Iterable[str]) -> Amounts:
-    """Those of the quantities that have one of these names."""
-    return {name: Fraction(parse_quantity(quantities[name])) for name in names if name in quantities}
-
-
 def _sum_of(spec: Raw) -> tuple[Raw, Raw]:
-    """The larger of the sum of all containers and each init container, per resource."""
+    """The requests and the limits of a pod: all containers and sidecars together, or the most that an init phase has."""
     totals: tuple[Raw, Raw] = ({}, {})
     for field, total in (("requests", totals[0]), ("limits", totals[1])):
-        sums: Amounts = {}
-        for container in spec.get("containers") or ():
-            quantities = (container.get("resources") or {}).get(field) or {}
-            for name, amount in _amounts(quantities, quantities).items():
-                sums[name] = sums.get(name, Fraction(0)) + amount
+        sidecars: dict[str, list[QuantityText]] = {}
+        phases: list[dict[str, list[QuantityText]]] = []
+        running: dict[str, list[QuantityText]] = {}
         for container in spec.get("initContainers") or ():
             quantities = (container.get("resources") or {}).get(field) or {}
-            for name, amount in _amounts(quantities, quantities).items():
-                sums[name] = max(sums.get(name, Fraction(0)), amount)
-        total |= {name: str(float(amount)) for name, amount in sums.items()}
+            if container.get("restartPolicy") == "Always":
+                _append(sidecars, quantities)
+                _append(running, quantities)
+                phases.append({name: [*amounts] for name, amounts in sidecars.items()})
+            else:
+                phase = {name: [*amounts] for name, amounts in sidecars.items()}
+                _append(phase, quantities)
+                phases.append(phase)
+        for container in spec.get("containers") or ():
+            _append(running, (container.get("resources") or {}).get(field) or {})
+        for name in {name for amounts in (running, *phases) for name in amounts}:
+            sums = [add_quantities(amounts[name]) for amounts in (running, *phases) if name in amounts]
+            total[name] = max(sums, key=parse_quantity)
     return totals
 
 
+def _append(amounts: dict[str, list[QuantityText]], quantities: Raw) -> None:
+    for name, quantity in quantities.items():
+        amounts.setdefault(name, []).append(quantity)
+
+
 def _faults(item: Raw, amounts: Iterable[tuple[Raw, Raw]], type_: str) -> Iterator[str]:
-    names = {name for field in _BOUNDS for name in item.get(field) or ()}
-    ratios = item.get("maxLimitRequestRatio") or {}
+    is_claim = type_ == "PersistentVolumeClaim"
     for requests, limits in amounts:
-        wanted, allowed = _amounts(requests, names), _amounts(limits, names)
-        yield from _compare(
-            item.get("min") or {}, wanted, "minimum", type_, lambda mine, bound: mine < bound, "request"
-        )
-        most = item.get("max") or {}
-        bounded = allowed if limits else wanted
-        yield from _compare(most, bounded, "maximum", type_, lambda mine, bound: mine > bound, "limit")
-        for name, ratio in _amounts(ratios, ratios).items():
-            if wanted.get(name) and name in allowed and allowed[name] / wanted[name] > ratio:
-                yield f"{name} max limit to request ratio per {type_} is {ratios[name]}, but provided ratio is {float(allowed[name] / wanted[name]):f}"
+        for name, bound in (item.get("min") or {}).items():
+            yield from _minimum_fault(name, bound, requests.get(name), limits.get(name), type_)
+        for name, bound in (item.get("max") or {}).items():
+            if is_claim:
+                yield from _maximum_fault(name, bound, None, requests.get(name), type_, "request")
+            else:
+                yield from _maximum_fault(name, bound, requests.get(name), limits.get(name), type_, "limit")
+        for name, ratio in (item.get("maxLimitRequestRatio") or {}).items() if not is_claim else ():
+            yield from _ratio_fault(name, ratio, requests.get(name), limits.get(name), type_)
 
 
-def _compare(
-    bounds: Raw, amounts: Amounts, word: str, type_: str, exceeds: Callable[[Fraction, Fraction], bool], field: str
+def _minimum_fault(
+    name: str, bound: QuantityText, request: QuantityText | None, limit: QuantityText | None, type_: str
 ) -> Iterator[str]:
-    for name, bound in bounds.items():
-        mine = amounts.get(name)
-        if mine is None:
-            yield f"{word} {name} usage per {type_} is {bound}. No {field} is specified"
-        elif exceeds(mine, Fraction(parse_quantity(bound))):
-            yield f"{word} {name} usage per {type_} is {bound}, but {field} is {float(mine):g}"
+    text = f"minimum {name} usage per {type_} is {canonical_form(bound)}"
+    if request is None:
+        yield f"{text}.  No request is specified"
+    elif parse_quantity(request) < parse_quantity(bound):
+        yield f"{text}, but request is {canonical_form(request)}"
+    elif limit is not None and parse_quantity(limit) < parse_quantity(bound):
+        yield f"{text}, but limit is {canonical_form(limit)}"
+
+
+def _maximum_fault(
+    name: str, bound: QuantityText, request: QuantityText | None, limit: QuantityText | None, type_: str, noun: str
+) -> Iterator[str]:
+    text = f"maximum {name} usage per {type_} is {canonical_form(bound)}"
+    if limit is None:
+        yield f"{text}.  No {noun} is specified"
+    elif parse_quantity(limit) > parse_quantity(bound):
+        yield f"{text}, but {noun} is {canonical_form(limit)}"
+    elif request is not None and parse_quantity(request) > parse_quantity(bound):
+        yield f"{text}, but request is {canonical_form(request)}"
+
+
+def _ratio_fault(
+    name: str, ratio: QuantityText, request: QuantityText | None, limit: QuantityText | None, type_: str
+) -> Iterator[str]:
+    text = f"{name} max limit to request ratio per {type_} is {canonical_form(ratio)}"
+    if request is None or not parse_quantity(request):
+        yield f"{text}, but no request is specified or request is 0"
+    elif limit is None or not parse_quantity(limit):
+        yield f"{text}, but no limit is specified or limit is 0"
+    elif (provided := parse_quantity(limit) / parse_quantity(request)) > parse_quantity(ratio):
+        yield f"{text}, but provided ratio is {float(provided):f}"

@@ -7,7 +7,7 @@ import orjson
 from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
 from trimtab.decide.pods.budgets.object_quota import CLAIMS, SERVICES, object_limits, target_of, use_of
-from trimtab.decide.pods.budgets.priority_quota import QuotaExcess
+from trimtab.decide.pods.budgets.priority_quota import QuotaExcess, format_amount
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.resources import ObjectPath
@@ -77,7 +77,10 @@ def _check_quota(draft: Draft, quota: Raw, where: ObjectPath, obj: Raw) -> None:
     requested = {name: use_of(name, obj) - (use_of(name, before) if before is not None else 0) for name in hard}
     over = [name for name in sorted(hard) if requested[name] > 0 and used[name] + requested[name] > hard[name]]
     if over:
-        texts = [",".join(f"{name}={values[name]}" for name in over) for values in (requested, used, hard)]
+        texts = [
+            ",".join(f"{name}={format_amount(name, values[name])}" for name in over)
+            for values in (requested, used, hard)
+        ]
         message = QuotaExcess(quota["metadata"]["name"], *texts).message
         raise api_errors.forbidden(served.resource, served.group, obj["metadata"]["name"], message)
 

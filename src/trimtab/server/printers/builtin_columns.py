@@ -15,6 +15,7 @@ from trimtab.server.printers.cells import (
     object_name,
     parse_headers,
 )
+from trimtab.server.printers.cluster_columns import CLUSTER_COLUMNS, format_access_modes
 from trimtab.server.printers.workload_columns import WORKLOAD_COLUMNS
 
 
@@ -34,10 +35,6 @@ def _component_status_cells(obj: Raw, now: datetime) -> list[Any]:
     healthy: Raw = next((one for one in obj.get("conditions") or () if one.get("type") == "Healthy"), {})
     status = {"True": "Healthy", "False": "Unhealthy"}.get(healthy.get("status", ""), "Unknown")
     return [object_name(obj), status, healthy.get("message", ""), healthy.get("error", "")]
-
-
-def _name_and_age_cells(obj: Raw, now: datetime) -> list[Any]:
-    return [object_name(obj), object_age(obj, now)]
 
 
 def _service_ports(spec: Raw) -> str:
@@ -202,7 +199,6 @@ def _webhook_cells(obj: Raw, now: datetime) -> list[Any]:
 
 def _pvc_cells(obj: Raw, now: datetime) -> list[Any]:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    modes = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
     phase = "Terminating" if obj["metadata"].get("deletionTimestamp") else status.get("phase", "")
     bound = bool(spec.get("volumeName"))
     return [
@@ -210,7 +206,7 @@ def _pvc_cells(obj: Raw, now: datetime) -> list[Any]:
         phase,
         spec.get("volumeName", ""),
         str(value_at(status, "capacity", "storage") or "") if bound else "",
-        ",".join(modes.get(mode, mode) for mode in status.get("accessModes") or ()) if bound else "",
+        format_access_modes(status.get("accessModes") or ()) if bound else "",
         spec.get("storageClassName") or "",
         status.get("currentVolumeAttributesClassName") or "<unset>",
         object_age(obj, now),
@@ -243,7 +239,7 @@ def _resource_quota_cells(obj: Raw, now: datetime) -> list[Any]:
     for name in sorted(hard):
         usage = f"{name}: {used.get(name, '0')}/{hard[name]}"
         (limits if name.startswith("limits") else requests).append(usage)
-    return [object_name(obj), ", ".join(requests), ", ".join(limits), object_age(obj, now)]
+    return [object_name(obj), object_age(obj, now), ", ".join(requests), ", ".join(limits)]
 
 
 def _cluster_cells(obj: Raw, now: datetime) -> list[Any]:
@@ -295,11 +291,11 @@ _CREATION_TIME = ColumnSet(parse_headers("Name|Created At@"), _creation_cells)
 _WEBHOOKS = ColumnSet(parse_headers("Name|Webhooks#|Age"), _webhook_cells)
 BUILTIN_COLUMNS: dict[str, ColumnSet] = {
     **WORKLOAD_COLUMNS,
+    **CLUSTER_COLUMNS,
     "configmaps": ColumnSet(parse_headers("Name|Data|Age"), _configmap_cells),
     "secrets": ColumnSet(parse_headers("Name|Type|Data|Age"), _secret_cells),
     "namespaces": ColumnSet(parse_headers("Name|Status|Age"), _namespace_cells),
     "componentstatuses": ColumnSet(parse_headers("Name|Status|Message|Error"), _component_status_cells),
-    "serviceaccounts": ColumnSet(parse_headers("Name|Age"), _name_and_age_cells),
     "services": ColumnSet(parse_headers("Name|Type|Cluster-IP|External-IP|Port(s)|Age|Selector*"), _service_cells),
     "nodes": ColumnSet(
         parse_headers(
@@ -332,7 +328,7 @@ BUILTIN_COLUMNS: dict[str, ColumnSet] = {
         _pvc_cells,
     ),
     "ingresses.networking.k8s.io": ColumnSet(parse_headers("Name|Class|Hosts|Address|Ports|Age"), _ingress_cells),
-    "resourcequotas": ColumnSet(parse_headers("Name|Request|Limit|Age"), _resource_quota_cells),
+    "resourcequotas": ColumnSet(parse_headers("Name|Age|Request|Limit"), _resource_quota_cells),
     "clusters.cluster.karmada.io": ColumnSet(
         parse_headers("Name|Version|Mode|Ready|Age|Zones*|Region*|Provider*|API-Endpoint*|Proxy-URL*"), _cluster_cells
     ),

@@ -103,7 +103,7 @@ def parse_headers(text: str) -> tuple[ColumnHeader, ...]:
     for index, word in enumerate(text.split("|")):
         name = word.strip("*#?@-")
         kind = next((types[flag] for flag in word if flag in types), "string")
-        format_ = "name" if (index == 0 and not word.endswith("-")) or (name == "Name" and index) else ""
+        format_ = "name" if index == 0 and not word.endswith("-") else ""
         headers.append(ColumnHeader(name, kind, format_, 1 if word.endswith("*") else 0))
     return tuple(headers)
 

@@ -1,6 +1,12 @@
 from api.kinds.kind_helpers import decode
 from trimtab.api.kind import find_kind, kind_of
-from trimtab.api.kinds.native.storage import CsiDriver, CsiNode, PersistentVolume, PersistentVolumeClaim
+from trimtab.api.kinds.native.storage import (
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+)
 
 
 def test_empty_storage_class_differs_from_a_missing_one() -> None:
@@ -23,3 +29,4 @@ def test_volume_keeps_the_nodes_it_is_bound_to() -> None:
 def test_csi_kinds_are_served_under_their_kubernetes_names() -> None:
     assert find_kind("storage.k8s.io/v1", "CSIDriver") is kind_of(CsiDriver)
     assert find_kind("storage.k8s.io/v1", "CSINode") is kind_of(CsiNode)
+    assert find_kind("storage.k8s.io/v1", "CSIStorageCapacity") is kind_of(CsiStorageCapacity)

@@ -260,6 +260,7 @@ KIND_DESCRIPTIONS = {
     "CronJob": "Creates Jobs on a schedule.",
     "CSIDriver": "The capabilities of a CSI storage driver.",
     "CSINode": "The CSI drivers that run on a node.",
+    "CSIStorageCapacity": "The storage that a CSI driver can still provide in a part of the cluster.",
     "CustomResourceDefinition": "Defines a custom kind and its schema.",
     "DaemonSet": "Runs one pod on every matching node.",
     "Deployment": "Runs a number of identical pods and updates them gradually.",

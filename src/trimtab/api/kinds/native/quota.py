@@ -41,6 +41,14 @@ class ResourceQuota(Object):
     status: ResourceQuotaStatus = ResourceQuotaStatus()
 
 
-@kind(group="", version="v1", plural="limitranges", short=["limits"], custom=False, defaults=[defaults.limit_range])
+@kind(
+    group="",
+    version="v1",
+    plural="limitranges",
+    short=["limits"],
+    custom=False,
+    defaults=[defaults.limit_range],
+    validators=[quota.check_limit_range],
+)
 class LimitRange(Object):
     """No typed fields: the server reads it raw."""

@@ -92,3 +92,15 @@ class CsiDriver(Object):
 @kind(group="storage.k8s.io", version="v1", plural="csinodes", namespaced=False, custom=False, name="CSINode")
 class CsiNode(Object):
     """No typed fields: nothing here reads them."""
+
+
+@kind(
+    group="storage.k8s.io",
+    version="v1",
+    plural="csistoragecapacities",
+    custom=False,
+    name="CSIStorageCapacity",
+    validators=[storage.check_csi_storage_capacity],
+)
+class CsiStorageCapacity(Object):
+    """No typed fields: nothing here reads them."""

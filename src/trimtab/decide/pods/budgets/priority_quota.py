@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from trimtab.api.kinds.native.pod import Container, Pod, PodAffinityTerm
 from trimtab.api.kinds.native.quota import ResourceQuota, ScopedResourceSelectorRequirement
-from trimtab.api.quantity import from_milli
+from trimtab.api.quantity import from_int, from_milli
 from trimtab.decide.pods.fit.requests import Amounts, parse_amounts, pod_resources_of
 from trimtab.decide.pods.pod_traits import BEST_EFFORT, qos_class
 
@@ -149,7 +149,10 @@ def _format_amounts(values: Amounts, names: Iterable[str]) -> str:
 
 
 def format_amount(name: str, amount: int) -> str:
-    return from_milli(amount) if name.rpartition(".")[2] == "cpu" else str(amount)
+    """A quantity as Kubernetes writes it: bytes in the largest binary unit that divides them."""
+    if name.rpartition(".")[2] == "cpu":
+        return from_milli(amount)
+    return from_int(amount, binary=amount % 1024 == 0)
 
 
 def guaranteed_amounts(quotas: Iterable[ResourceQuota], priority: str) -> Amounts:

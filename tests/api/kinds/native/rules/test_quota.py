@@ -82,3 +82,43 @@ def test_scope_selector_requirements_are_checked(requirement: Raw, error: str) -
 def test_scopes_are_checked(hard: Raw, scopes: list[str], error: str) -> None:
     quota = {"metadata": {"name": "q"}, "spec": {"hard": hard, "scopes": scopes}}
     assert validation_error("v1", "ResourceQuota", quota) == error
+
+
+def limit_range(**item: object) -> dict[str, object]:
+    return {"metadata": {"name": "l"}, "spec": {"limits": [item]}}
+
+
+def test_limits_of_a_pod_have_no_defaults() -> None:
+    assert validation_error("v1", "LimitRange", limit_range(type="Pod", default={"cpu": "1"})) == (
+        "spec.limits[0].default: Forbidden: may not be specified when `type` is 'Pod'"
+    )
+    assert validation_error("v1", "LimitRange", limit_range(type="Pod", max={"cpu": "1"})) == ""
+
+
+def test_bounds_of_a_limit_range_fit_together() -> None:
+    assert validation_error("v1", "LimitRange", limit_range(type="Pod", min={"cpu": "2"}, max={"cpu": "1"})) == (
+        'spec.limits[0].min[cpu]: Invalid value: "2": min value 2 is greater than max value 1'
+    )
+    item = limit_range(type="Container", defaultRequest={"cpu": "2"}, default={"cpu": "1"})
+    assert validation_error("v1", "LimitRange", item) == (
+        'spec.limits[0].defaultRequest[cpu]: Invalid value: "2": '
+        "default request value 2 is greater than default limit value 1"
+    )
+    item = limit_range(type="Pod", min={"cpu": "1"}, max={"cpu": "2"}, maxLimitRequestRatio={"cpu": "3"})
+    assert validation_error("v1", "LimitRange", item).endswith("ratio 3 is greater than max/min = 2.000000")
+    item = limit_range(type="Container", default={"x.dev/gpu": "2"}, defaultRequest={"x.dev/gpu": "1"})
+    assert "must equal to defaultRequest value 1 in x.dev/gpu" in validation_error("v1", "LimitRange", item)
+
+
+def test_resources_and_types_of_a_limit_range_are_known() -> None:
+    assert validation_error("v1", "LimitRange", limit_range(type="Node")) == (
+        'spec.limits[0].type: Invalid value: "Node": must be a standard limit type or fully qualified'
+    )
+    assert validation_error("v1", "LimitRange", limit_range(type="Pod", max={"storage": "1Gi"})) == (
+        'spec.limits[0].max[storage]: Invalid value: "storage": must be a standard resource for containers'
+    )
+    assert validation_error("v1", "LimitRange", limit_range(type="PersistentVolumeClaim", max={"cpu": "1"})) == (
+        "spec.limits[0].limits: Required value: either minimum or maximum storage value is required, but neither was provided"
+    )
+    twice = {"metadata": {"name": "l"}, "spec": {"limits": [{"type": "Pod"}, {"type": "Pod"}]}}
+    assert validation_error("v1", "LimitRange", twice) == 'spec.limits[1].type: Duplicate value: "Pod"'

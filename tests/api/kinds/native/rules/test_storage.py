@@ -88,3 +88,15 @@ def test_storage_class_needs_a_provisioner_that_never_changes() -> None:
     assert validation_error("storage.k8s.io/v1", "StorageClass", changed, STORAGE_CLASS) == (
         "provisioner: Forbidden: updates to provisioner are forbidden."
     )
+
+
+def test_topology_and_class_of_a_storage_capacity_are_immutable() -> None:
+    capacity = {"metadata": {"name": "c", "namespace": "n"}, "storageClassName": "fast", "capacity": "1Gi"}
+    assert validation_error("storage.k8s.io/v1", "CSIStorageCapacity", capacity) == ""
+    assert validation_error("storage.k8s.io/v1", "CSIStorageCapacity", {**capacity, "capacity": "2Gi"}, capacity) == ""
+    assert validation_error(
+        "storage.k8s.io/v1", "CSIStorageCapacity", {**capacity, "storageClassName": "x"}, capacity
+    ) == ('storageClassName: Invalid value: "x": field is immutable')
+    assert validation_error("storage.k8s.io/v1", "CSIStorageCapacity", {**capacity, "capacity": "-1"}) == (
+        'capacity: Invalid value: "-1": must be greater than or equal to 0'
+    )

@@ -1,4 +1,4 @@
-"""What kube-apiserver rejects in PersistentVolumeClaims, PersistentVolumes and StorageClasses."""
+"""What kube-apiserver rejects in PersistentVolumeClaims, PersistentVolumes, StorageClasses and CSIStorageCapacities."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,6 +6,7 @@ from trimtab.api import quantity
 from trimtab.api.field_errors import forbidden, invalid, not_supported, required
 from trimtab.api.kinds.native.fields import message
 from trimtab.api.kinds.native.rules import common
+from trimtab.api.names import subdomain_faults
 from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
@@ -74,4 +75,18 @@ def check_storage_class(new: Raw, old: Raw | None) -> Sequence[Cause]:
         changed = (name for name in immutable if new.get(name) != old.get(name))
         found += (forbidden(name, f"updates to {name} are forbidden.") for name in changed)
         found += common.check_unchanged(new.get("volumeBindingMode"), old.get("volumeBindingMode"), "volumeBindingMode")
+    return found
+
+
+def check_csi_storage_capacity(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    found: list[Cause] = []
+    topology, class_name = new.get("nodeTopology"), new.get("storageClassName", "")
+    if topology is not None:
+        found += common.check_selector(topology, "nodeTopology")
+    found += (invalid("storageClassName", class_name, fault) for fault in subdomain_faults(class_name))
+    if (capacity := new.get("capacity")) is not None and quantity.parse_quantity(capacity) < 0:
+        found.append(invalid("capacity", str(capacity), "must be greater than or equal to 0"))
+    if old is not None:
+        found += common.check_unchanged(topology, old.get("nodeTopology"), "nodeTopology")
+        found += common.check_unchanged(class_name, old.get("storageClassName", ""), "storageClassName")
     return found
