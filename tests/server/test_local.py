@@ -171,6 +171,35 @@ def test_second_binding_of_a_pod_conflicts() -> None:
     run_with_client(scenario)
 
 
+def test_a_binding_in_the_process_writes_what_a_request_writes() -> None:
+    async def run():
+        server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
+        await server.start()
+        client, answers, pods = LocalClient(server), [], []
+        for name in ("p", "q"):
+            metadata = {"name": name, "namespace": "default"}
+            binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "n1"}}
+            await client.create(PODS, {"metadata": metadata, "spec": {"containers": [{"name": "c", "image": "nginx"}]}})
+            if name == "p":
+                answers.append(await client.submit(PODS, "default", name, "binding", binding))
+            else:
+                body = orjson.dumps({"apiVersion": "v1", "kind": "Binding", **binding})
+                path, headers = f"/api/v1/namespaces/default/pods/{name}/binding", {"content-type": "application/json"}
+                request = Request("POST", path, {}, headers, body=body, certificate_user=SYSTEM)
+                answers.append(orjson.loads((await server.handler.handle(request)).body))
+            pod = await client.get(PODS, "default", name)
+            pods.append({**pod, "metadata": {**pod["metadata"], "name": "", "uid": "", "resourceVersion": ""}})
+        assert pods[0] == pods[1]
+        assert answers[0] == answers[1]
+        with pytest.raises(Invalid):
+            await client.submit(PODS, "default", "p", "binding", {"target": {}})
+        with pytest.raises(NotFound):
+            await client.submit(PODS, "default", "nobody", "binding", {"target": {"name": "n1"}})
+        await server.stop()
+
+    run_virtually(run())
+
+
 def test_resources_lists_every_declared_kind() -> None:
     async def scenario(client):
         found = {resource.id: resource for resource in await client.resources()}

@@ -13,7 +13,7 @@ from trimtab.clock import VirtualLoop
 from trimtab.errors import ApiError
 from trimtab.server import api_errors
 from trimtab.server.apiserver import ApiServer
-from trimtab.server.auth.user import SYSTEM, Caller, User
+from trimtab.server.auth.user import SYSTEM, UNNAMED_AGENT, Caller, User
 from trimtab.server.http.asgi import error_response
 from trimtab.server.registry.object_commits import WriteOutcome
 from trimtab.server.registry.object_schema import DesiredObject
@@ -28,6 +28,7 @@ from trimtab.server.request.options import DeleteOptions, ListOptions, WriteOpti
 from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.server.storage.object_codec import decode_event, unpack
 from trimtab.server.storage.version_conversion import entries_in_version, event_in_version
+from trimtab.server.subresources.dispatch import success_status
 from trimtab.store.records import StoredEntry, StoreEvent
 
 PAGE_SIZE = 500
@@ -228,6 +229,10 @@ class LocalClient:
         )
 
     async def submit(self, resource: Resource, namespace: str, name: str, subresource: str, obj: Raw) -> Raw:
+        if subresource == "binding":  # once per pod
+            where, caller = self._object_path(resource, namespace, name, subresource), self._caller(UNNAMED_AGENT)
+            await self._server.subresources.bindings.bind(where, obj, WriteOptions(), caller)
+            return success_status(201)
         return await self._dispatch("POST", resource.path(namespace, name, subresource), obj, JSON)
 
     async def _dispatch(self, method: str, path: str, body: Any, media: str) -> Raw:

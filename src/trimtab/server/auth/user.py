@@ -16,6 +16,8 @@ ANONYMOUS = "system:anonymous"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 MASTERS = "system:masters"
+UNNAMED_AGENT = "unknown"
+"""The user agent of a client that sends none."""
 
 
 class User(NamedTuple):

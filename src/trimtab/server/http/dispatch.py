@@ -11,7 +11,7 @@ from trimtab.server import api_errors
 from trimtab.server.aggregation.aggregator import Aggregator
 from trimtab.server.auth.authenticate import Authenticator
 from trimtab.server.auth.authorize import Action, Authorizer, denial_message
-from trimtab.server.auth.user import Caller, User
+from trimtab.server.auth.user import UNNAMED_AGENT, Caller, User
 from trimtab.server.http.access_reviews import AccessReviews
 from trimtab.server.http.impersonation import impersonated_user, may_impersonate, wants_impersonation
 from trimtab.server.http.nonresource_paths import NonResourcePaths
@@ -112,7 +112,7 @@ class RequestHandler:
     def identify(self, request: Request) -> Action:
         """Set the caller of the request, who may be impersonated; returns what it wants to do."""
         user = self._authenticator.authenticate(request.headers.get("authorization", ""), request.certificate_user)
-        agent = request.headers.get("user-agent", "").partition("/")[0] or "unknown"
+        agent = request.headers.get("user-agent", "").partition("/")[0] or UNNAMED_AGENT
         target = request.target = parse_path(request.path)
         request.caller = Caller(user, agent)
         if wants_impersonation(request):

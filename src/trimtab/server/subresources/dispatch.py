@@ -41,10 +41,15 @@ _CONNECTED = {"attach", "exec", "log", "portforward", "proxy"}
 SubresourceHandler = Callable[[Request, ObjectPath], Awaitable[ForwardedResponse]]
 
 
-def success_response(request: Request, code: int, message: str = "") -> Response:
+def success_status(code: int, message: str = "") -> Raw:
     details = {"message": message} if message else {}
-    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", **details, "code": code}
-    return raw_response(code, status, ResponseFormat(PROTOBUF) if request.protobuf_errors else ResponseFormat())
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", **details, "code": code}
+
+
+def success_response(request: Request, code: int, message: str = "") -> Response:
+    return raw_response(
+        code, success_status(code, message), ResponseFormat(PROTOBUF) if request.protobuf_errors else ResponseFormat()
+    )
 
 
 class Subresources:
@@ -70,7 +75,7 @@ class Subresources:
         self._proxy = ProxySubresource(resource_store, calls, runtime)
         self._scale = ScaleSubresource(resource_store, patcher)
         self.evictions = EvictionSubresource(resource_store, several_budgets=several_budgets)
-        self._bindings = BindingSubresource(resource_store, checks_generation=several_budgets)
+        self.bindings = BindingSubresource(resource_store, checks_generation=several_budgets)
         self._handlers: dict[str, SubresourceHandler] = {
             "eviction": self._evict,
             "binding": self._bind,
@@ -140,7 +145,7 @@ class Subresources:
     async def _bind(self, request: Request, where: ObjectPath) -> Response:
         body = decode_typed_body(request, "v1", "Binding")
         options = parse_write_options("CreateOptions", request.query)
-        await self._bindings.bind(where, body, options, request.caller)
+        await self.bindings.bind(where, body, options, request.caller)
         return success_response(request, 201)
 
     async def _create_token(self, request: Request, where: ObjectPath) -> Response:
