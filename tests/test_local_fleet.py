@@ -206,7 +206,7 @@ def test_console_can_be_read_only_or_switched_off(tmp_path: Path, mode: str, ser
         tmp_path, "127.0.0.1", 0, uniform_fleet(1, 1), "trimtab", {}, LocalFleetOptions(console_mode=mode)
     )
     assert ("/console/login/" in local.console_url) == serves
-    assert (serves and not local.console.services.is_read_only) == acts
+    assert (serves and not local.console.data.services.is_read_only) == acts
 
 
 def test_controllers_of_a_restored_fleet_start_when_they_are_released(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from trimtab.server.auth.authorize import Action
 
 NOW = datetime(2026, 11, 16, 16, 14, 53, tzinfo=UTC)
 HOST = "console.example"
+DRAIN = "/clusters/web-c0/drain"
 
 
 class FakeAuthority:

@@ -128,7 +128,7 @@ def console_with_decisions() -> tuple[Console, str]:
         failed = Condition(type="Scheduled", status="False", message="no room", last_transition_time=NOW)
         then = NOW - timedelta(minutes=minutes)
         status = one.status.but(conditions=() if clusters else (failed.but(last_transition_time=then),))
-        console.decisions.add(
+        console.data.decisions.add(
             with_record(one.but(spec=one.spec.but(clusters=targets), status=status), then, rejected=minutes // 30)
         )
     return console, "/workloads/shop/Deployment/web"

@@ -10,7 +10,7 @@ import pytest
 from console.fake_console import call, fill, new_console, signed_in
 from trimtab.api.kinds.work import TargetCluster
 from trimtab.client.client import Resource
-from trimtab.console import application
+from trimtab.console import page_responses
 from trimtab.console.messages import MAX_FORM_BYTES
 from trimtab.console.pages import preview, rebalance
 from trimtab.dryrun.plan_result import MOVE, BudgetCost, Plan, PlannedMove, PlannedWorkload, Verdict
@@ -156,7 +156,7 @@ def test_large_texts_are_read_and_written_outside_of_the_event_loop(monkeypatch:
             outside.append(function.__name__)
         return await run(large, function, *arguments)
 
-    for module in (application.large_objects, preview.large_objects):
+    for module in (page_responses.large_objects, preview.large_objects):
         monkeypatch.setattr(module, "run", recording)
     console = planning_console()
     ask(console, "admin", "/preview/plan", {"objects": POLICY % "shop" + "#" * 20_000})

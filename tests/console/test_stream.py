@@ -32,7 +32,7 @@ def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 async def open_stream(console: Console, path: str, user: str = "admin", revision: str | None = None) -> Any:
     cookie, session = signed_in(console, user)
     query = {"page": f"/console{path}", "rev": revision if revision is not None else console.hub.revision}
-    response = await console._events(
+    response = await console.pages.follow(
         ConsoleRequest("GET", ("events",), query, {"cookie": f"{COOKIE}={cookie}"}), session
     )
     assert response.chunks is not None
@@ -246,7 +246,7 @@ def test_streams_of_one_session_are_limited(monkeypatch: pytest.MonkeyPatch) -> 
         fill(console)
         cookie, session = signed_in(console)
         request = ConsoleRequest("GET", ("events",), {"page": "/console/"}, {"cookie": f"{COOKIE}={cookie}"})
-        answers = [await console._events(request, session) for _ in range(3)]
+        answers = [await console.pages.follow(request, session) for _ in range(3)]
         assert [answer.code for answer in answers] == [200, 200, 503]
         for answer in answers[:2]:
             assert answer.chunks is not None

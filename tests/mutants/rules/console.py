@@ -3,7 +3,8 @@
 from mutants.mutant import Mutant
 
 SESSIONS, SESSION_TESTS = "console/sessions.py", ("console/test_sessions.py",)
-APPLICATION, APPLICATION_TESTS = "console/application.py", ("console/test_application.py",)
+SIGN_IN, SIGN_IN_TESTS = "console/sign_in.py", ("console/test_sign_in.py",)
+FORMS, FORM_TESTS = "console/forms.py", ("console/test_forms.py",)
 REBALANCE, PREVIEW, PLAN_TESTS = (
     "console/pages/rebalance.py",
     "console/pages/preview.py",
@@ -152,31 +153,31 @@ MUTANTS = (
     ),
     Mutant(
         "A form is accepted only with the token of its session.",
-        APPLICATION,
+        FORMS,
         'if not session.is_bearer and not is_csrf_token(session, dict(form).get("csrf", "")):',
         "if False:",
-        APPLICATION_TESTS,
+        FORM_TESTS,
     ),
     Mutant(
         "A form that another site sends is refused.",
-        APPLICATION,
+        FORMS,
         '    if site != "same-origin" or (',
         "    if False and (",
-        APPLICATION_TESTS,
+        FORM_TESTS,
     ),
     Mutant(
         "A read-only console carries out no action.",
-        APPLICATION,
-        "        if self.services.is_read_only:\n            raise",
+        FORMS,
+        "        if services.is_read_only:\n            raise",
         "        if False:\n            raise",
-        APPLICATION_TESTS,
+        FORM_TESTS,
     ),
     Mutant(
         "A sign-in leads only into the console.",
-        APPLICATION,
+        SIGN_IN,
         'return target if target.startswith("/console/") and "\\\\" not in target and "//" not in target else "/console/"',
         "return target",
-        APPLICATION_TESTS,
+        SIGN_IN_TESTS,
     ),
     Mutant(
         "A plan says which moves its budgets delay.",
@@ -236,10 +237,10 @@ MUTANTS = (
     ),
     Mutant(
         "A cookie beside a bearer token needs the form token.",
-        "console/application.py",
+        "console/sign_in.py",
         "if request.bearer and not request.cookie:",
         "if request.bearer:",
-        ("console/test_application.py",),
+        ("console/test_sign_in.py",),
     ),
     Mutant(
         "The stream of a page ends when its user has other rights than its group.",
@@ -250,9 +251,9 @@ MUTANTS = (
     ),
     Mutant(
         "What several sessions get has the form token of none.",
-        "console/application.py",
-        '{**self.values(page, again, session), "csrf": "", "user": ""}',
-        "self.values(page, again, session)",
+        "console/page_responses.py",
+        '{**self._pages.values(self._page, again, self._session), "csrf": "", "user": ""}',
+        "self._pages.values(self._page, again, self._session)",
         ("console/test_stream.py",),
     ),
     Mutant(
@@ -260,21 +261,21 @@ MUTANTS = (
         "console/pages/workload.py",
         'if pending is None or text_of(pending) != value_of(form, "move"):',
         "if pending is None:",
-        ("console/test_application.py",),
+        ("console/test_forms.py",),
     ),
     Mutant(
         "A plan that has changed is not started.",
         "console/pages/rebalance.py",
         'if chosen.plan.hash != value_of(form, "hash"):',
         "if False:",
-        ("console/test_application.py",),
+        ("console/test_forms.py",),
     ),
     Mutant(
         "A policy is shown only to those who may read it.",
         "console/pages/preview.py",
         ' if context.may.get("get") else None',
         "",
-        ("console/test_application.py",),
+        ("console/test_page_responses.py",),
     ),
     Mutant(
         "A client cannot name another user as the one who asked for a rebalance.",
@@ -299,9 +300,9 @@ MUTANTS = (
     ),
     Mutant(
         "A program that only looks at a login link does not use it up.",
-        "console/application.py",
+        "console/sign_in.py",
         ' or request.method == "HEAD":  # who',
         ":  # who",
-        ("console/test_application.py",),
+        ("console/test_sign_in.py",),
     ),
 )

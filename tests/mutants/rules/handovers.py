@@ -247,7 +247,7 @@ MUTANTS = (
     ),
     Mutant(
         "A value of a script in a simulated container is bounded.",
-        "simulate/containers/shell.py",
+        "simulate/containers/expansion.py",
         "if size > MAX_VALUE_CHARACTERS:",
         "if size > 100 * MAX_VALUE_CHARACTERS:",
         ("simulate/containers/test_shell.py",),

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from trimtab.simulate.containers.input_buffer import InputBuffer
 from trimtab.simulate.containers.programs import ContainerContext, find_launch
-from trimtab.simulate.containers.shell import SHELLS, Exit
+from trimtab.simulate.containers.shell import SHELLS
+from trimtab.simulate.containers.shell_state import Exit
 from trimtab.simulate.containers.shell_syntax import UnsupportedScript
 
 MAX_SECONDS = 60.0

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from trimtab.api.value import Raw
 from trimtab.simulate.containers.programs import ContainerContext, Launch
-from trimtab.simulate.containers.shell import Exit, Shell
+from trimtab.simulate.containers.shell import Shell
+from trimtab.simulate.containers.shell_state import Exit
 from trimtab.simulate.containers.shell_syntax import UnsupportedScript
 
 NEVER = float("inf")

@@ -6,7 +6,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from trimtab.simulate.containers.input_buffer import WAIT_FOR_INPUT
-from trimtab.simulate.containers.shell import Exit, Run
+from trimtab.simulate.containers.shell import Run
+from trimtab.simulate.containers.shell_state import Exit
 from trimtab.simulate.containers.shell_syntax import UnsupportedScript
 
 MAX_LOG_LINES = 2_000

@@ -18,8 +18,10 @@ from trimtab.server.admission.dynamic.service_calls import ServerAnswer
 from trimtab.simulate.containers.connections import Listener, send_chunks
 from trimtab.simulate.containers.files import Files
 from trimtab.simulate.containers.input_buffer import InputBuffer
-from trimtab.simulate.containers.shell import EPOCH, SHELLS, UTILITIES, Run, Shell, check_is_simulated, script_of
+from trimtab.simulate.containers.shell import SHELLS, Run, Shell, check_is_simulated, script_of
+from trimtab.simulate.containers.shell_state import EPOCH
 from trimtab.simulate.containers.shell_syntax import Node, UnsupportedScript, parse_script
+from trimtab.simulate.containers.utilities import UTILITIES
 from trimtab.simulate.containers.webhook_programs import WEBHOOK_SERVERS, WebhookOptions
 
 FOREVER_SECONDS = 1e9
