@@ -237,7 +237,7 @@ def resolvable_nodes(request: PodRequest, fleet: NodeSnapshot, scheduler_profile
     undecided, resolvable = np.ones(len(fleet), dtype=bool), np.zeros(len(fleet), dtype=bool)
     for plugin in active_filters(request, scheduler_profile):
         accepted = filter_mask(plugin, request, fleet.nodes)
-        if accepted.all():  # most filters reject no node of most clusters
+        if np.logical_and.reduce(accepted):  # most filters reject no node of most clusters
             continue
         rejected = undecided & ~accepted
         undecided &= accepted

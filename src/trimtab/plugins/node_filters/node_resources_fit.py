@@ -37,9 +37,11 @@ def node_resources_fit(request: PodRequest, nodes: Fleet[NodeInfo]) -> Check[Nod
 
 
 def _shortage(node_info: NodeInfo, wanted: tuple[tuple[str, int], ...]) -> Reason:
-    allocatable = node_info.allocatable
-    never = any(amount > allocatable.get(resource, 0) for resource, amount in wanted)
-    return Reason(UNRESOLVABLE if never else UNSCHEDULABLE, partial(_shortage_message, node_info, wanted))
+    code, allocatable = UNSCHEDULABLE, node_info.allocatable
+    for resource, amount in wanted:
+        if amount > allocatable.get(resource, 0):
+            code = UNRESOLVABLE
+    return Reason(code, partial(_shortage_message, node_info, wanted))
 
 
 def _shortage_message(node_info: NodeInfo, wanted: tuple[tuple[str, int], ...]) -> str:

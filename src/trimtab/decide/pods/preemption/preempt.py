@@ -346,9 +346,9 @@ class CandidateTable:
         if candidate is None:
             self.costs[:, column] = np.inf
         else:
-            self.costs[:, column] = candidate.cost
-            np.minimum(self._lowest_costs, candidate.cost, out=self._lowest_costs)
-            np.maximum(self._highest_costs, candidate.cost, out=self._highest_costs)
+            self.costs[:, column] = cost = np.array(candidate.cost)
+            np.minimum(self._lowest_costs, cost, out=self._lowest_costs)
+            np.maximum(self._highest_costs, cost, out=self._highest_costs)
         self._candidates[column] = candidate
 
     def candidates_at(self, columns: Columns) -> Array:
@@ -472,7 +472,10 @@ class PreemptionTrial:
         return self._passes_filters(self._node_info) and self._passes_with_nominated(self._node_info)
 
     def _passes_filters(self, node_info: NodeInfo) -> bool:
-        return all(check(node_info) is None for check in self._checks)
+        for check in self._checks:  # noqa: SIM110 - a generator takes longer than most checks
+            if check(node_info) is not None:
+                return False
+        return True
 
     def _passes_with_nominated(self, node_info: NodeInfo) -> bool:
         """Return whether pods of equal or higher priority nominated to this node still fit."""
