@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.api.json_bounds import check_depth, has_more_values, without_strings
+from trimtab.api.json_bounds import check_depth, count_keys, has_more_values, without_escapes
 from trimtab.api.limits import MAX_DEPTH, MAX_PATH_LENGTH
 
 
@@ -43,7 +43,17 @@ def _count(value) -> int:
 @given(json_values)
 def test_text_with_half_as_many_values_as_allowed_is_never_refused(value) -> None:
     assert not has_more_values(orjson.dumps(value), 2 * _count(value))
-    assert not set(without_strings(orjson.dumps(value))) & set(b'"\\')
+
+
+def _count_keys(value) -> int:
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return (len(value) if isinstance(value, dict) else 0) + sum(map(_count_keys, children))
+
+
+@given(json_values)
+def test_keys_are_counted_without_the_strings_and_their_escapes(value) -> None:
+    assert count_keys(orjson.dumps(value)) == _count_keys(value)
+    assert without_escapes(orjson.dumps(value)).count(b'"') % 2 == 0
 
 
 @given(json_values, st.integers(0, 5))

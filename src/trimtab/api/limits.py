@@ -29,6 +29,8 @@ MAX_PROTOBUF_FIELDS_IN_LOOP = 10_000
 MAX_VALUES_IN_LOOP = 8_000
 """Larger YAML texts and protobuf messages are converted in a worker process, so that the server goes on meanwhile, and
 objects with more values are processed in a thread."""
+MAX_JSON_BYTES_IN_LOOP = 256 * 1024
+"""Larger JSON texts are processed in the thread however few values they have: escapes and long strings cost time as well."""
 MAX_BYTES_IN_LOOP = 64 * 1024
 """Stored bytes of an object of a list or watch that is decoded in the event loop; larger ones are decoded in a thread."""
 MAX_SCHEMA_VALUES_IN_LOOP = 2_000

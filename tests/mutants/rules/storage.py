@@ -25,6 +25,20 @@ MUTANTS = (
         COSTLY_TESTS,
     ),
     Mutant(
+        "Texts with many bytes are processed outside of the event loop, however few values they have.",
+        "server/request/large_objects.py",
+        "len(text) > MAX_JSON_BYTES_IN_LOOP or ",
+        "",
+        ("server/request/test_large_objects.py",),
+    ),
+    Mutant(
+        "A large applied document that is no object is not parsed again in the event loop.",
+        "server/request/body_worker.py",
+        'if request.body[:1] != b"{":',
+        "if False:",
+        ("server/request/test_body_worker.py",),
+    ),
+    Mutant(
         "Expressions of policies are evaluated outside of the event loop.",
         "server/admission/dynamic/admission_policies.py",
         "is_request = bool(attributes.caller.verb)",

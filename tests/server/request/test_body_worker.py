@@ -13,6 +13,7 @@ from trimtab.api import protobuf
 from trimtab.api.limits import MAX_NODES, MAX_PROTOBUF_FIELDS, MAX_WAITING_FOR_WORKER, MAX_YAML_TOKENS_IN_LOOP
 from trimtab.errors import TooLarge, TooManyRequests
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
+from trimtab.server.registry import patch_requests
 from trimtab.server.request import body_worker
 from trimtab.server.request.body_worker import BodyWorker, ConversionFailed, _perform
 from trimtab.store.store import Store
@@ -102,6 +103,21 @@ def test_large_invalid_yaml_is_refused_while_the_loop_goes_on(body: bytes, statu
         assert (refused.status, refused.json()["kind"]) == (status, "Status")
         assert message in refused.json()["message"]
         assert turns > 5
+
+    with_real_server(scenario)
+
+
+@pytest.mark.parametrize("body", [b"- &a 1\n" * MANY, b"a\n" * MANY])
+def test_large_applied_document_that_is_no_object_is_parsed_once(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patch_requests, "load_yaml", pytest.fail)
+
+    async def scenario(client: AsgiClient) -> None:
+        path, media = f"{CONFIG_MAPS}/a?fieldManager=m", "application/apply-patch+yaml"
+        refused = await client("PATCH", path, body, content_type=media)
+        assert (refused.status, refused.json()["message"]) == (
+            400,
+            "error decoding YAML: the document is not an object",
+        )
 
     with_real_server(scenario)
 

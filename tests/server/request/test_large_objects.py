@@ -5,15 +5,16 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 
 from server.asgi import AsgiClient, with_asgi_client
 from trimtab.api.kinds.native import codec
-from trimtab.api.limits import MAX_VALUES_IN_LOOP
+from trimtab.api.limits import MAX_JSON_BYTES_IN_LOOP, MAX_VALUES_IN_LOOP
 from trimtab.api.schema.structural import StructuralSchema
 from trimtab.server.discovery import openapi
 from trimtab.server.registry import object_commits, object_preparation, object_schema, patch_requests
-from trimtab.server.request import large_objects
+from trimtab.server.request import body_decoding, large_objects
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 DATA = {f"k{number}": "v" for number in range(MAX_VALUES_IN_LOOP + 10)}
@@ -113,6 +114,31 @@ def test_large_metadata_are_checked_outside_of_the_event_loop(slow_in_loop: list
 
     with_asgi_client(scenario)
     assert slow_in_loop == []
+
+
+@pytest.mark.parametrize("text", [b"\\ud800", b"\\n", b'\\"', b"[{,:", b"x"])
+def test_body_with_few_values_and_many_bytes_is_decoded_outside_of_the_event_loop(
+    text: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    load_json = body_decoding.load_json
+
+    def noting(body: bytes) -> Any:
+        threads.append(threading.current_thread())
+        return load_json(body)
+
+    monkeypatch.setattr(body_decoding, "load_json", noting)
+
+    async def scenario(client: AsgiClient) -> None:
+        value = text * (MAX_JSON_BYTES_IN_LOOP // len(text) + 1)
+        body = b'{"metadata":{"name":"long"},"data":{"k":"%b"}}' % value
+        created = await client("POST", CONFIG_MAPS, body, content_type="application/json")
+        assert created.status == 201, created.body[:300]
+        assert len(created.json()["data"]["k"]) == len(orjson.loads(b'"%b"' % value.replace(b"\\ud800", b"\\ufffd")))
+
+    with_asgi_client(scenario)
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 @pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3", "/openapi/v3/apis/apps/v1"])

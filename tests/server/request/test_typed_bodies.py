@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from server.asgi import AsgiClient, with_asgi_client
-from trimtab.api.limits import MAX_VALUES_IN_LOOP
+from trimtab.api.limits import MAX_JSON_BYTES_IN_LOOP, MAX_VALUES_IN_LOOP
 from trimtab.errors import BadRequest, TooLarge
 from trimtab.server.request.messages import Request
 from trimtab.server.request.typed_bodies import decode_typed_body, read_typed
@@ -37,10 +37,13 @@ def test_value_that_is_no_object_is_a_bad_request() -> None:
         read_typed([], "autoscaling/v1", "Scale")
 
 
-def test_large_body_is_refused_before_it_is_read() -> None:
-    annotations = {f"k{number}": "v" for number in range(MAX_VALUES_IN_LOOP + 1)}
+@pytest.mark.parametrize(
+    "annotations",
+    [{f"k{number}": "v" for number in range(MAX_VALUES_IN_LOOP + 1)}, {"long": "v" * MAX_JSON_BYTES_IN_LOOP}],
+)
+def test_large_body_is_refused_before_it_is_read(annotations: dict[str, str]) -> None:
     body = orjson.dumps({"metadata": {"name": "a", "annotations": annotations}})
-    with pytest.raises(TooLarge, match="at most 8000 values"):
+    with pytest.raises(TooLarge, match="at most 8000 values and 262144 bytes"):
         decode_typed_body(Request("POST", "/", {}, {}, body=body), "policy/v1", "Eviction")
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from trimtab.api import protobuf
-from trimtab.api.json_bounds import check_depth, has_more_values, without_strings
+from trimtab.api.json_bounds import check_depth, count_keys, has_more_values
 from trimtab.api.limits import (
     MAX_DEPTH,
     MAX_FIELD_PROBLEMS,
@@ -28,6 +28,9 @@ from trimtab.server.request.negotiation import JSON, PROTOBUF, SUPPORTED_MEDIA_T
 _JSON_MEDIA_TYPES = {"", JSON}
 _CONTAINER_TYPES = frozenset({dict, list})
 _SPACED_KEY_PATTERN = re.compile(rb'"\s++:')
+_LONE_SURROGATE_PATTERN = re.compile("[\ud800-\udfff]")
+_CHARACTERS_AT_A_TIME = 65_536
+"""How much of a string is searched before other threads can run."""
 _YAML_TOKENS = (b"\n", b",", b":", b"-", b"[", b"{", b"?")
 """Every value of a YAML text has at least one of these before or after it."""
 _TYPE_META_GO_TYPE = (
@@ -58,7 +61,7 @@ def has_duplicate_keys(text: bytes, obj: Any) -> bool:
     if b"\\" not in text and not _SPACED_KEY_PATTERN.search(text):
         # no string has a quotation mark, so every `":` follows a key; encoding counts them faster than a walk
         return text.count(b'":') != orjson.dumps(obj).count(b'":')
-    return without_strings(text).count(b":") != _count_keys(obj)
+    return count_keys(text) != _count_keys(obj)
 
 
 def _with_duplicates(text: bytes, obj: Raw) -> DecodedBody:
@@ -105,7 +108,8 @@ def _collect_repeated_keys(value: Any, path: str, found: dict[str, None], positi
 def _replace_lone_surrogates(value: Any) -> Any:
     """Replace lone surrogates by U+FFFD, as Go does."""
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        parts = (value[start : start + _CHARACTERS_AT_A_TIME] for start in range(0, len(value), _CHARACTERS_AT_A_TIME))
+        return "".join(_LONE_SURROGATE_PATTERN.sub("\ufffd", part) for part in parts)
     if isinstance(value, dict):
         return {_replace_lone_surrogates(key): _replace_lone_surrogates(item) for key, item in value.items()}
     return [_replace_lone_surrogates(item) for item in value] if isinstance(value, list) else value

@@ -64,6 +64,8 @@ class BodyWorker:
                 request.body = await self.convert(request.body, "yaml")
             except ConversionFailed as error:
                 raise BadRequest(f"error decoding YAML: {error}") from None
+            if request.body[:1] != b"{":  # it would be read as YAML again
+                raise BadRequest("error decoding YAML: the document is not an object")
             return  # the body of an apply patch may be JSON
         elif media == PROTOBUF and len(request.body) > MAX_PROTOBUF_FIELDS_IN_LOOP:
             request.body = await self._convert_protobuf(request.body, api_version, kind)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar, cast
 
 from trimtab.api.json_bounds import has_more_values
-from trimtab.api.limits import MAX_BYTES_IN_LOOP, MAX_VALUES_IN_LOOP
+from trimtab.api.limits import MAX_BYTES_IN_LOOP, MAX_JSON_BYTES_IN_LOOP, MAX_VALUES_IN_LOOP
 
 _SWITCH_SECONDS = 0.001
 """How long the thread keeps Python's lock when the event loop wants it."""
@@ -22,8 +22,8 @@ Result = TypeVar("Result")
 
 
 def is_large(text: bytes) -> bool:
-    """Whether an object with this JSON has too many values to be processed in the event loop."""
-    return has_more_values(text, MAX_VALUES_IN_LOOP)
+    """Whether an object with this JSON has too many values or bytes to be processed in the event loop."""
+    return len(text) > MAX_JSON_BYTES_IN_LOOP or has_more_values(text, MAX_VALUES_IN_LOOP)
 
 
 def any_large(values: Iterable[bytes]) -> bool:

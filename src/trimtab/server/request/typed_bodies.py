@@ -4,7 +4,7 @@ from typing import Any
 
 from trimtab.api.kinds.native import codec
 from trimtab.api.kinds.native.fields import message_name
-from trimtab.api.limits import MAX_VALUES_IN_LOOP
+from trimtab.api.limits import MAX_JSON_BYTES_IN_LOOP, MAX_VALUES_IN_LOOP
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest, TooLarge
 from trimtab.server.request import large_objects
@@ -30,7 +30,8 @@ def decode_typed_body(request: Request, api_version: str, kind: str) -> Raw:
 def check_size(request: Request, kind: str) -> None:
     """Refuse a body that takes long to read: objects of these kinds are small."""
     if large_objects.is_large(request.body):
-        raise TooLarge(f"Request entity too large: a {kind} has at most {MAX_VALUES_IN_LOOP} values")
+        limits = f"{MAX_VALUES_IN_LOOP} values and {MAX_JSON_BYTES_IN_LOOP} bytes"
+        raise TooLarge(f"Request entity too large: a {kind} has at most {limits}")
 
 
 def read_typed(obj: Any, api_version: str, kind: str) -> Raw:
