@@ -253,13 +253,6 @@ MUTANTS = (
         ("simulate/containers/test_shell.py",),
     ),
     Mutant(
-        "A substitution of a script cannot run without end.",
-        "simulate/containers/shell.py",
-        "if self.effort.steps > MAX_STEPS_IN_SUBSTITUTION:",
-        "if self.effort.steps > 50 * MAX_STEPS_IN_SUBSTITUTION:",
-        ("simulate/containers/test_shell.py",),
-    ),
-    Mutant(
         "What carries a former id is taken over.",
         "controllers/control_plane_identity.py",
         "owner == self.own or owner in self.former",

@@ -8,6 +8,34 @@ QUOTA, QUOTA_TESTS = "server/admission/priority_quota.py", ("server/admission/te
 
 MUTANTS = (
     Mutant(
+        "A probe whose command does not end has failed.",
+        "simulate/containers/probes.py",
+        "    return False\n\n\ndef can_change(",
+        "    return True\n\n\ndef can_change(",
+        ("simulate/containers/test_probes.py",),
+    ),
+    Mutant(
+        "Work of a script that cannot pause is bounded.",
+        "simulate/containers/shell_state.py",
+        "if self.steps > MAX_STEPS_AT_A_TIME:",
+        "if self.steps > 50 * MAX_STEPS_AT_A_TIME:",
+        ("simulate/containers/test_script_limits.py",),
+    ),
+    Mutant(
+        "A script that sleeps briefly is busy all the same.",
+        "simulate/containers/shell_state.py",
+        "int(min(seconds, 1.0) / BUSY_PAUSE_SECONDS * MAX_STEPS_WITHOUT_SLEEP))",
+        "self.steps)",
+        ("simulate/containers/test_script_limits.py",),
+    ),
+    Mutant(
+        "One look at a busy process is short.",
+        "simulate/containers/process.py",
+        " or self._effort.total - done > MAX_STEPS_PER_LOOK",
+        "",
+        ("simulate/containers/test_process.py",),
+    ),
+    Mutant(
         "Every budget over a pod must allow its eviction.",
         VERDICT,
         "if refusals := [refusal for budget in charged if (refusal := _budget_refusal(budget, now)) is not None]:",

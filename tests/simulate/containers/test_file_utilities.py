@@ -62,3 +62,41 @@ def test_what_is_not_an_archive_is_refused() -> None:
     assert tar(Files(), ("cf", "-", "/missing"), b"", output.append) == 1
     with pytest.raises(UnsupportedScript):
         tar(Files(), ("cf", "/file.tar", "/root"), b"", output.append)
+
+
+@pytest.mark.parametrize("format_", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT])
+@pytest.mark.parametrize("name", ["short", "d" * 90 + "/" + "f" * 90, "äöü/" * 50 + "x"])
+def test_archives_of_others_are_unpacked(format_: int, name: str) -> None:
+    if format_ == tarfile.USTAR_FORMAT and not name.isascii():
+        pytest.skip("names of this format are shorter")
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=format_) as archive:
+        directory = tarfile.TarInfo("dir")
+        directory.type = tarfile.DIRTYPE
+        archive.addfile(directory)
+        for path in (name, "other"):
+            member = tarfile.TarInfo(path)
+            member.size = 3
+            archive.addfile(member, io.BytesIO(b"abc"))
+    files = Files()
+    assert tar(files, ("xf", "-"), packed.getvalue(), list[str]().append) == 0
+    assert (files.read(f"/{name}"), files.read("/other")) == ("abc", "abc")
+
+
+def test_crafted_archive_is_refused_or_read_in_few_steps() -> None:
+    header = tarfile.TarInfo("x")
+    header.type, header.size = tarfile.XHDTYPE, 6_000_000
+    records = b"6 a=b\n" * 1_000_000 + b"\0" * (-6_000_000 % 512)
+    file = tarfile.TarInfo("y").tobuf(tarfile.USTAR_FORMAT)
+    files, steps = Files(), list[int]()
+    bomb = header.tobuf(tarfile.USTAR_FORMAT) + records + file + b"\0" * 1024
+    assert tar(files, ("xf", "-"), bomb, list[str]().append, steps.append) == 0
+    assert files.read("/y") == ""
+    assert sum(steps) < 100
+    output: list[str] = []
+    for broken in (file[:-1], b"x" + file[1:], file[:124] + b"\x80" * 12 + file[136:], b"a" * 1024):
+        assert tar(Files(), ("xf", "-"), broken, output.append) == 1
+    longer = tarfile.TarInfo("z")
+    longer.size = 100
+    assert tar(Files(), ("xf", "-"), longer.tobuf(tarfile.USTAR_FORMAT), output.append) == 1
+    assert all(line.startswith("tar: ") for line in output)

@@ -2,7 +2,15 @@
 
 import pytest
 
-from trimtab.simulate.containers.files import MAX_FILE_CHARACTERS, MAX_FILES, Directory, FileOwner, Files
+from trimtab.simulate.containers.files import (
+    MAX_CHARACTERS_OF_LARGE_FILES,
+    MAX_FILE_CHARACTERS,
+    MAX_FILES,
+    MAX_PATH_CHARACTERS,
+    Directory,
+    FileOwner,
+    Files,
+)
 
 
 def test_volume_hides_the_files_below_its_mount_point_and_the_longest_mount_wins() -> None:
@@ -56,3 +64,12 @@ def test_directories_are_mount_points_and_what_has_files_below() -> None:
 )
 def test_files_of_volumes_belong_to_the_user_or_the_group(owner: FileOwner, mode: str) -> None:
     assert owner.mode == mode
+
+
+def test_all_large_files_of_a_container_are_bounded_and_so_are_paths() -> None:
+    files, large = Files(), "x" * MAX_FILE_CHARACTERS
+    written = sum(files.write(f"/{number}", large) for number in range(200))
+    assert written * MAX_FILE_CHARACTERS == MAX_CHARACTERS_OF_LARGE_FILES
+    assert files.write("/0", large), "it is not larger than before"
+    assert files.write("/small", "x")
+    assert not files.write("/" + "a/" * MAX_PATH_CHARACTERS, "x")

@@ -2,17 +2,20 @@
 
 import random
 
+import pytest
+
 from trimtab.simulate.containers.files import Files
 from trimtab.simulate.containers.input_buffer import InputBuffer
-from trimtab.simulate.containers.process import Process
+from trimtab.simulate.containers.process import MAX_LOG_LINES, ContainerLog, Process
 from trimtab.simulate.containers.programs import ContainerContext, find_launch
+from trimtab.simulate.containers.shell_state import MAX_STEPS_WITHOUT_SLEEP
 
 
 def start(script: str, stdin: InputBuffer) -> Process:
     context = ContainerContext({}, Files(), random.Random(0), "p", stdin)
     launch = find_launch({"image": "busybox", "command": ["sh", "-c", script]}, context)
     assert launch is not None
-    return Process(launch.program, 0.0)
+    return Process(launch.program, 0.0, context.effort)
 
 
 def lines(process: Process) -> list[str]:
@@ -52,3 +55,23 @@ def test_sleeping_program_is_not_woken_by_input() -> None:
     process.wake(2.0)
     process.advance(2.0)
     assert lines(process) == []
+
+
+@pytest.mark.parametrize(
+    "script", ["while true; do :; done", "while true; do sleep 0; :; done", "seq 1000 | while read a; do sleep 0; done"]
+)
+def test_one_look_at_a_busy_process_is_short(script: str) -> None:
+    context = ContainerContext({}, Files(), random.Random(0))
+    launch = find_launch({"image": "busybox", "command": ["sh", "-c", script]}, context)
+    assert launch is not None
+    process = Process(launch.program, 0.0, context.effort)
+    for look in range(1, 40):
+        before = context.effort.total
+        process.advance(look * 100.0)
+        assert context.effort.total - before <= 2 * MAX_STEPS_WITHOUT_SLEEP
+
+
+def test_log_keeps_the_last_lines_of_a_long_text() -> None:
+    log = ContainerLog()
+    log.write(1.0, "".join(f"{number}\n" for number in range(10_000)))
+    assert (log.written, len(log.lines), log.lines[-1].text) == (10_000, MAX_LOG_LINES, "9999")

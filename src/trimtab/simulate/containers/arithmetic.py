@@ -6,6 +6,7 @@ from collections.abc import Callable
 from trimtab.simulate.containers.shell_state import Exit
 from trimtab.simulate.containers.shell_syntax import UnsupportedScript
 
+CHARACTERS_PER_CALCULATION_STEP = 4
 _ARITHMETIC = re.compile(r"[\d\s+\-*/%()<>=!&|]*\Z")
 
 

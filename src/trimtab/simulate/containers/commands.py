@@ -7,7 +7,7 @@ from dataclasses import replace
 from trimtab.simulate.containers.input_buffer import InputBuffer
 from trimtab.simulate.containers.programs import ContainerContext, find_launch
 from trimtab.simulate.containers.shell import SHELLS
-from trimtab.simulate.containers.shell_state import Exit
+from trimtab.simulate.containers.shell_state import Effort, Exit
 from trimtab.simulate.containers.shell_syntax import UnsupportedScript
 
 MAX_SECONDS = 60.0
@@ -24,7 +24,7 @@ async def run_command(
     if text and not arguments and name in SHELLS:
         command, text = (name, "-c", text), ""
     given = InputBuffer(text.encode("utf-8", "surrogateescape"), is_closed=True)
-    launch = find_launch({"command": list(command), "image": ""}, replace(context, stdin=given))
+    launch = find_launch({"command": list(command), "image": ""}, replace(context, stdin=given, effort=Effort()))
     if launch is None:
         write(f"{' '.join(command)[:200]}: not simulated\n")
         return NOT_FOUND

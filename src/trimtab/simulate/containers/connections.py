@@ -15,6 +15,8 @@ Send = Callable[[bytes], None]
 Respond = Callable[[str, bytes], ServerAnswer]
 _MAX_HEAD_BYTES = 64 * 1024
 _SHUTDOWN_SECONDS = 0.5
+_BYTES_PER_SECOND = 20e6
+"""How fast a program sends at most."""
 
 
 class Connection:
@@ -120,7 +122,7 @@ def _converse(connection: Connection, environment: Mapping[str, str], write: Cal
     for number in range(chunks):
         connection.send(b"x" * size)
         if number + 1 < chunks:
-            yield interval / 1000
+            yield max(interval / 1000, size / _BYTES_PER_SECOND)
     write("Shutting down connection\n")
     connection.ended.set()
     yield _SHUTDOWN_SECONDS

@@ -103,7 +103,7 @@ class ContainerLifecycle:
             return
         self.launch = find_launch(self.container, self.context)
         if self.launch is not None and self.behaviour.runs_program:
-            self.process = Process(self.launch.program, at)
+            self.process = Process(self.launch.program, at, self.context.effort)
         self._readiness = self._probe("readinessProbe", at, initially=False)
         self._liveness = self._probe("livenessProbe", at, initially=True)
         self._startup = self._probe("startupProbe", at, initially=False)

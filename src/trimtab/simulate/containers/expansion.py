@@ -3,14 +3,19 @@
 import re
 from collections.abc import Callable
 
-from trimtab.simulate.containers.arithmetic import calculate
+from trimtab.simulate.containers.arithmetic import CHARACTERS_PER_CALCULATION_STEP, calculate
 from trimtab.simulate.containers.files import MAX_FILE_CHARACTERS
-from trimtab.simulate.containers.shell_state import ShellState
+from trimtab.simulate.containers.shell_state import CHARACTERS_PER_STEP, ShellState
 from trimtab.simulate.containers.shell_syntax import UnsupportedScript, Word
 
-CHARACTERS_PER_CALCULATION_STEP = 4
+SEARCHED_CHARACTERS_PER_STEP = 2_000
+"""Each dollar sign of a text may be searched for its end in the whole text."""
 MAX_VALUE_CHARACTERS = MAX_FILE_CHARACTERS
 _EXPANSION = re.compile(r"\$\(\((.*?)\)\)|\$\{(\w+)(?:(:?[-+])(.*?))?\}|\$(\w+|[?#@*$!])", re.DOTALL)
+
+_SUBSTITUTION = re.compile(r"`|\$\((?!\()")
+_PARENTHESIS = re.compile(r"[()]")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 class Expansion:
@@ -41,24 +46,26 @@ class Expansion:
     def _expand_text(self, text: str, quote: str) -> str:
         if quote == '"':
             text = re.sub(r"\\([\"\\`\n])", r"\1", text)
-        return _EXPANSION.sub(self._expand_match, self._substitute_commands(text))
+        return self._expand_variables(self._substitute_commands(text))
+
+    def _expand_variables(self, text: str) -> str:
+        self._state.effort.add_at_once(text.count("$") * len(text) // SEARCHED_CHARACTERS_PER_STEP)
+        return _replace_matches(_EXPANSION, self._expand_match, text)
 
     def _substitute_commands(self, text: str) -> str:
         """Replace `$(...)` and backquotes by the output of their commands, which must not sleep."""
         if "`" not in text and "$(" not in text:
             return text
-        result, position = "", 0
-        while position < len(text):
-            backquote = text[position] == "`"
-            if backquote or (text.startswith("$(", position) and not text.startswith("$((", position)):
-                end = _substitution_end(text, position)
-                inner = text[position + 1 : end - 1] if backquote else text[position + 2 : end - 1]
-                result += self._output_of(inner)
-                position = end
-            else:
-                result += text[position]
-                position += 1
-        return result
+        self._state.effort.add_at_once(len(text) // CHARACTERS_PER_STEP)
+        result: list[str] = []
+        position = 0
+        while match := _SUBSTITUTION.search(text, position):
+            start = match.start()
+            end = _substitution_end(text, start)
+            inner = text[start + 1 : end - 1] if match[0] == "`" else text[start + 2 : end - 1]
+            result += (text[position:start], self._output_of(inner))
+            position = end
+        return "".join(result) + text[position:]
 
     def _expand_match(self, match: re.Match[str]) -> str:
         arithmetic, name, how, other, plain = match.groups()
@@ -81,18 +88,36 @@ class Expansion:
         return self._state.environment.get(name, "")
 
     def _calculate(self, text: str) -> int:
-        text = _EXPANSION.sub(self._expand_match, text)
-        text = re.sub(r"[A-Za-z_]\w*", lambda match: self._variable(match[0]) or "0", text)
-        self._state.effort.add(len(text) // CHARACTERS_PER_CALCULATION_STEP)
+        text = self._expand_variables(text)
+        text = _replace_matches(_NAME, lambda match: self._variable(match[0]) or "0", text)
+        self._state.effort.add_at_once(len(text) // CHARACTERS_PER_CALCULATION_STEP)
         return calculate(text)
+
+
+def _replace_matches(pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], str], text: str) -> str:
+    """The text with every match replaced; refused before it is too long."""
+    left = MAX_VALUE_CHARACTERS
+
+    def replace(match: re.Match[str]) -> str:
+        nonlocal left
+        value = replacement(match)
+        left -= len(value)
+        if left < 0:
+            raise UnsupportedScript(f"values of more than {MAX_VALUE_CHARACTERS} characters are not simulated")
+        return value
+
+    return pattern.sub(replace, text)
 
 
 def _substitution_end(text: str, start: int) -> int:
     if text[start] == "`":
-        return text.index("`", start + 1) + 1
+        end = text.find("`", start + 1)
+        if end < 0:
+            raise UnsupportedScript("a substitution has no end")
+        return end + 1
     depth = 0
-    for position in range(start + 1, len(text)):
-        depth += (text[position] == "(") - (text[position] == ")")
+    for found in _PARENTHESIS.finditer(text, start + 1):
+        depth += 1 if found[0] == "(" else -1
         if depth == 0:
-            return position + 1
+            return found.end()
     raise UnsupportedScript("a substitution has no end")

@@ -3,16 +3,24 @@
 import fnmatch
 import io
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
-from trimtab.simulate.containers.files import MAX_FILE_CHARACTERS, MAX_FILES, Files
+from trimtab.simulate.containers.files import MAX_FILE_CHARACTERS, MAX_FILES, MAX_PATH_CHARACTERS, Files
 from trimtab.simulate.containers.shell_syntax import UnsupportedScript
 
 Write = Callable[[str], None]
+CountSteps = Callable[[int], None]
+"""Counts work before it is done; raises when it is too much."""
+_NODES_PER_STEP = 4
+_BLOCKS_PER_STEP = 8
+_BLOCK = 512
+_MAX_EXTENDED_HEADER = 16 * 1024
+_MAX_RECORDS = 100
 _TAR_FLAGS = frozenset("-cxvfmpoPh")
 
 
-def find(files: Files, arguments: Sequence[str], write: Write) -> int:
+def find(files: Files, arguments: Sequence[str], write: Write, count_steps: CountSteps = lambda _: None) -> int:
     """Print the paths below each start, as `find START... [-maxdepth N] [-type f|d] [-name PATTERN]` does."""
     starts, tests = _starts_and_tests(arguments)
     code = 0
@@ -21,7 +29,7 @@ def find(files: Files, arguments: Sequence[str], write: Write) -> int:
             write(f"find: {start}: No such file or directory\n")
             code = 1
             continue
-        for path, is_directory in _tree(files, start):
+        for path, is_directory in _tree(files, start, count_steps):
             depth = path.removeprefix(start.rstrip("/")).count("/")
             if depth > int(tests.get("-maxdepth", "1000")):
                 continue
@@ -49,23 +57,34 @@ def _starts_and_tests(arguments: Sequence[str]) -> tuple[list[str], dict[str, st
     return starts, tests
 
 
-def _tree(files: Files, start: str) -> list[tuple[str, bool]]:
+def _tree(files: Files, start: str, count_steps: CountSteps) -> list[tuple[str, bool]]:
     """Every path below a start and the start itself, and whether it is a directory."""
     if files.read(start) is not None:
         return [(start, False)]
-    found = [(start, True)]
-    for name in files.names(start):
-        found += _tree(files, f"{start.rstrip('/')}/{name}")
-    return found
+    found = {start: True}
+    paths = files.below(start)
+    count_steps(sum(map(len, paths)) // _NODES_PER_STEP)
+    for parts in paths:
+        path = start.rstrip("/")
+        for part in parts[:-1]:
+            path = f"{path}/{part}"
+            if not found.setdefault(path, True):
+                break
+        else:
+            path = f"{path}/{parts[-1]}"
+            found[path] = files.read(path) is None
+    return list(found.items())
 
 
-def tar(files: Files, arguments: Sequence[str], given: bytes, write: Write) -> int:
+def tar(
+    files: Files, arguments: Sequence[str], given: bytes, write: Write, count_steps: CountSteps = lambda _: None
+) -> int:
     """Pack files to the output, or unpack the input: what `kubectl cp` runs."""
     flags, directory, paths = _tar_arguments(arguments)
     if "c" in flags:
-        return _pack(files, directory, paths, write)
+        return _pack(files, directory, paths, write, count_steps)
     if "x" in flags:
-        return _unpack(files, directory, given, write)
+        return _unpack(files, directory, given, write, count_steps)
     raise UnsupportedScript("tar is simulated with c and x only")
 
 
@@ -86,7 +105,7 @@ def _tar_arguments(arguments: Sequence[str]) -> tuple[str, str, list[str]]:
     return flags, directory, [one for one in rest if not one.startswith("-")]
 
 
-def _pack(files: Files, directory: str, paths: Sequence[str], write: Write) -> int:
+def _pack(files: Files, directory: str, paths: Sequence[str], write: Write, count_steps: CountSteps) -> int:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for path in paths:
@@ -94,7 +113,9 @@ def _pack(files: Files, directory: str, paths: Sequence[str], write: Write) -> i
             if not files.exists(whole):
                 write(f"tar: {path}: No such file or directory\n")
                 return 1
-            for one, is_directory in _tree(files, whole):
+            nodes = _tree(files, whole, count_steps)
+            count_steps(len(nodes) * _NODES_PER_STEP)
+            for one, is_directory in nodes:
                 member = tarfile.TarInfo(one.lstrip("/") or ".")
                 content = b"" if is_directory else (files.read(one) or "").encode("utf-8", "surrogateescape")
                 member.type = tarfile.DIRTYPE if is_directory else tarfile.REGTYPE
@@ -104,17 +125,67 @@ def _pack(files: Files, directory: str, paths: Sequence[str], write: Write) -> i
     return 0
 
 
-def _unpack(files: Files, directory: str, given: bytes, write: Write) -> int:
+def _unpack(files: Files, directory: str, given: bytes, write: Write, count_steps: CountSteps) -> int:
     try:
-        with tarfile.open(fileobj=io.BytesIO(given), mode="r:") as archive:
-            for count, member in enumerate(archive):
-                if count >= MAX_FILES:
-                    break
-                content = archive.extractfile(member) if member.isreg() else None
-                if content is not None:
-                    text = content.read(MAX_FILE_CHARACTERS).decode("utf-8", "surrogateescape")
-                    files.write(f"{directory.rstrip('/')}/{member.name.lstrip('/')}", text)
-    except (tarfile.TarError, EOFError, ValueError) as fault:
+        for name, content in islice(_regular_files(given, count_steps), MAX_FILES):
+            text = content[:MAX_FILE_CHARACTERS].decode("utf-8", "surrogateescape")
+            files.write(f"{directory.rstrip('/')}/{name.lstrip('/')}", text)
+    except ValueError as fault:
         write(f"tar: {fault}\n")
         return 1
     return 0
+
+
+def _regular_files(archive: bytes, count_steps: CountSteps) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of an archive. `tarfile` would take seconds for some crafted ones."""
+    if len(archive) < _BLOCK:
+        raise ValueError("short read")
+    position, long_name = 0, ""
+    while header := archive[position : position + _BLOCK].rstrip(b"\0"):
+        header = archive[position : position + _BLOCK]
+        if len(header) < _BLOCK or sum(header) - sum(header[148:156]) + 8 * ord(" ") != _octal(header[148:156]):
+            raise ValueError("invalid tar header checksum")
+        size, kind = _octal(header[124:136]), header[156:157]
+        start = position + _BLOCK
+        position = start + size + -size % _BLOCK
+        count_steps(1 + min(size, MAX_FILE_CHARACTERS) // (_BLOCK * _BLOCKS_PER_STEP))
+        if kind == b"L":
+            long_name = _text(archive[start : start + min(size, MAX_PATH_CHARACTERS)])
+            continue
+        if kind == b"x":
+            long_name = _path_record(archive[start : start + min(size, _MAX_EXTENDED_HEADER)]) or long_name
+            continue
+        if kind in (b"0", b"\0"):
+            if start + size > len(archive):
+                raise ValueError("unexpected end of file")
+            prefix = _text(header[345:500]) if header[257:262] == b"ustar" else ""
+            short_name = "/".join(filter(None, (prefix, _text(header[:100]))))
+            yield long_name or short_name, archive[start : start + size]
+        if kind != b"g":
+            long_name = ""
+
+
+def _octal(field: bytes) -> int:
+    digits = field.strip(b" \0")
+    if not digits.isdigit():
+        if digits:
+            raise ValueError("invalid number in a tar header")
+        return 0
+    return int(digits, 8)
+
+
+def _text(field: bytes) -> str:
+    return field.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+
+
+def _path_record(records: bytes) -> str:
+    """The record `path` of an extended header; a record is its length, a space, the key, `=`, the value and a line end."""
+    for _ in range(_MAX_RECORDS):
+        length, space, _ = records[:10].partition(b" ")
+        if not space or not length.isdigit() or not int(length):
+            break
+        key, _, value = records[len(length) + 1 : int(length)].rstrip(b"\n").partition(b"=")
+        if key == b"path":
+            return value[:MAX_PATH_CHARACTERS].decode("utf-8", "surrogateescape")
+        records = records[int(length) :]
+    return ""

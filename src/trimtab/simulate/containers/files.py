@@ -5,6 +5,9 @@ from typing import NamedTuple
 
 MAX_FILES = 1_000
 MAX_FILE_CHARACTERS = 64 * 1024
+MAX_SMALL_FILE_CHARACTERS = 4 * 1024
+MAX_CHARACTERS_OF_LARGE_FILES = 64 * MAX_FILE_CHARACTERS
+MAX_PATH_CHARACTERS = 4_096
 _LINK = "\0link to "
 """The start of the content of a symbolic link; its target follows."""
 _MAX_LINKS = 8
@@ -63,12 +66,17 @@ class Files:
         return not self.exists(path) and self.write(path, _LINK + target)
 
     def write(self, path: str, content: str, *, append: bool = False) -> bool:
-        """Write a file; false when the container has too many files."""
+        """Write a file; false when the container has too many files, or too large ones."""
         directory, name = self._locate(path)
-        if name not in directory and len(directory) >= MAX_FILES:
+        if len(name) > MAX_PATH_CHARACTERS or (name not in directory and len(directory) >= MAX_FILES):
             return False
         before = directory.get(name, "") if append else ""
-        directory[name] = (before + content)[-MAX_FILE_CHARACTERS:]
+        written = (before + content)[-MAX_FILE_CHARACTERS:]
+        if len(written) > max(MAX_SMALL_FILE_CHARACTERS, len(directory.get(name, ""))):
+            others = sum(len(one) for one in directory.values())
+            if others + len(written) > MAX_CHARACTERS_OF_LARGE_FILES:
+                return False
+        directory[name] = written
         return True
 
     def remove(self, path: str) -> bool:
@@ -85,6 +93,16 @@ class Files:
 
     def exists(self, path: str) -> bool:
         return self.read(path) is not None or self.is_directory(path)
+
+    def count(self, path: str) -> int:
+        """How many files the directory or volume of a path has, which every search in it looks at."""
+        return len(self._locate(path)[0])
+
+    def below(self, path: str) -> list[list[str]]:
+        """The paths of all files below a directory, in parts and in order."""
+        directory, name = self._locate(path)
+        prefix = f"{name}/" if name else ""
+        return sorted(one[len(prefix) :].split("/") for one in directory if one.startswith(prefix))
 
     def names(self, path: str) -> list[str]:
         """The names of the entries of a directory."""

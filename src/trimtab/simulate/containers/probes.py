@@ -6,10 +6,13 @@ from typing import NamedTuple
 from trimtab.api.value import Raw
 from trimtab.simulate.containers.programs import ContainerContext, Launch
 from trimtab.simulate.containers.shell import Shell
-from trimtab.simulate.containers.shell_state import Exit
+from trimtab.simulate.containers.shell_state import MAX_STEPS_WITHOUT_SLEEP, Exit
 from trimtab.simulate.containers.shell_syntax import UnsupportedScript
 
 NEVER = float("inf")
+MAX_SECONDS = 60.0
+"""A command that sleeps longer has failed, as by a timeout."""
+MAX_CHECKS_AT_ONCE = 10
 
 
 class ProbeTimes(NamedTuple):
@@ -43,20 +46,22 @@ def check_once(probe: Raw, container: Raw, launch: Launch | None, context: Conta
 
 
 def _run_command(command: list[str], context: ContainerContext) -> bool:
-    """Whether the command exits with 0; time that it sleeps is ignored."""
+    """Whether the command exits with 0; time that it sleeps is ignored, unless it does not end."""
     if not command:
         return True
     shell = Shell(dict(context.environment), context.files, context.rng, lambda _: None)
     run = shell.call(command, lambda _: None)
     try:
-        while True:
-            next(run)
+        slept = 0.0
+        while slept <= MAX_SECONDS and shell.effort.total <= MAX_STEPS_WITHOUT_SLEEP:
+            slept += next(run)
     except StopIteration as end:
         return bool(end.value == 0)
     except Exit as end:
         return end.code == 0
     except UnsupportedScript:
         return True
+    return False
 
 
 def can_change(probe: Raw, launch: Launch | None) -> bool:
@@ -91,7 +96,8 @@ class ProbeState:
             if self._constant and self._is_decided(result):
                 self.next_at = NEVER
                 break
-            periods = max(1, int((now - self.next_at) // self._times.period) - self._times.failure_threshold)
+            threshold = min(self._times.failure_threshold, MAX_CHECKS_AT_ONCE)
+            periods = max(1, int((now - self.next_at) // self._times.period) - threshold)
             self.next_at += periods * self._times.period
         return self.holds
 

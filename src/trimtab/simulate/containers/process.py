@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 from trimtab.simulate.containers.input_buffer import WAIT_FOR_INPUT
 from trimtab.simulate.containers.shell import Run
-from trimtab.simulate.containers.shell_state import Exit
+from trimtab.simulate.containers.shell_state import Effort, Exit
 from trimtab.simulate.containers.shell_syntax import UnsupportedScript
 
 MAX_LOG_LINES = 2_000
 MAX_LINE_CHARACTERS = 16_384
-MAX_STEPS_PER_LOOK = 10_000
+MAX_SLEEPS_PER_LOOK = 300
+MAX_STEPS_PER_LOOK = 500
 EXACT_LOOKS = 30
 """A script that sleeps often is followed exactly for so many sleeps, then only now and then."""
 MAX_SECONDS_BETWEEN_LOOKS = 30.0
@@ -36,7 +37,7 @@ class ContainerLog:
 
     def write(self, at: float, text: str) -> None:
         *complete, self._partial = (self._partial + text).split("\n")
-        self.lines.extend(LogLine(at, line[:MAX_LINE_CHARACTERS]) for line in complete)
+        self.lines.extend(LogLine(at, line[:MAX_LINE_CHARACTERS]) for line in complete[-MAX_LOG_LINES:])
         self.written += len(complete)
         self._partial = self._partial[:MAX_LINE_CHARACTERS]
 
@@ -53,11 +54,13 @@ class ContainerLog:
 class Process:
     """One run of a program. Times are those of the kubelet's loop."""
 
-    def __init__(self, run: Callable[[Callable[[str], None]], Run], began: float) -> None:
+    def __init__(self, run: Callable[[Callable[[str], None]], Run], began: float, effort: Effort | None = None) -> None:
+        """`effort`: where the program counts what it does."""
         self.log = ContainerLog()
         self.exit_code: int | None = None
         self.ended_at = began
         self._moment = began
+        self._effort = effort or Effort()
         self._looks = 0
         self._waits_for_input = False
         self._run = run(lambda text: self.log.write(self._moment, text))
@@ -70,10 +73,11 @@ class Process:
     def advance(self, now: float) -> float | None:
         """Run until `now`; returns when to look again, or None when it has ended or never ends by itself."""
         self._looks += self._moment <= now  # readers of the log look more often than there is something to do
-        for _ in range(MAX_STEPS_PER_LOOK):
+        done = self._effort.total
+        for _ in range(MAX_SLEEPS_PER_LOOK):
             if self.exit_code is not None:
                 return None
-            if self._moment > now:
+            if self._moment > now or self._effort.total - done > MAX_STEPS_PER_LOOK:
                 break
             self._step()
         if self._moment >= FOREVER_SECONDS:

@@ -19,7 +19,7 @@ from trimtab.simulate.containers.connections import Listener, send_chunks
 from trimtab.simulate.containers.files import Files
 from trimtab.simulate.containers.input_buffer import InputBuffer
 from trimtab.simulate.containers.shell import SHELLS, Run, Shell, check_is_simulated, script_of
-from trimtab.simulate.containers.shell_state import EPOCH
+from trimtab.simulate.containers.shell_state import EPOCH, Effort
 from trimtab.simulate.containers.shell_syntax import Node, UnsupportedScript, parse_script
 from trimtab.simulate.containers.utilities import UTILITIES
 from trimtab.simulate.containers.webhook_programs import WEBHOOK_SERVERS, WebhookOptions
@@ -66,6 +66,8 @@ class ContainerContext:
     pod_name: str = ""
     stdin: InputBuffer = field(default_factory=lambda: InputBuffer(is_closed=True))
     now: Callable[[], datetime] = lambda: EPOCH
+    effort: Effort = field(default_factory=Effort)
+    """What the program of the container has done."""
 
 
 Program: TypeAlias = Callable[[Callable[[str], None]], Run]
@@ -150,7 +152,15 @@ def command_line(container: Raw, environment: Mapping[str, str]) -> list[str]:
 
 
 def _shell(context: ContainerContext, write: Callable[[str], None]) -> Shell:
-    return Shell(dict(context.environment), context.files, context.rng, write, stdin=context.stdin, now=context.now)
+    return Shell(
+        dict(context.environment),
+        context.files,
+        context.rng,
+        write,
+        effort=context.effort,
+        stdin=context.stdin,
+        now=context.now,
+    )
 
 
 def _call(shell: Shell, arguments: Sequence[str], write: Callable[[str], None]) -> Run:
@@ -272,14 +282,14 @@ def _generate_logs(flags: Sequence[str], rng: random.Random, write: Callable[[st
     total = _flag(flags, "log-lines-total", "t")
     duration = parse_duration(_flag(flags, "run-duration", "d") or "0s")
     seconds = duration.total_seconds()
-    if not total.isdigit() or not int(total) or seconds <= 0:
+    if not total.isdecimal() or not int(total[:9]) or seconds <= 0:
         write("the number of lines and the duration must be positive\n")
         return 255
-    for number in range(int(total)):
+    for number in range(int(total[:9])):
         pod = "".join(rng.choice("bcdfghjklmnpqrstvwxz2456789") for _ in range(rng.randrange(3, 5)))
         url = f"/api/v1/namespaces/{rng.choice(LOGGED_NAMESPACES)}/pods/{pod}"
         write(f"{number} {rng.choice(LOGGED_METHODS)} {url} {rng.randrange(200, 600)}\n")
-        yield seconds / int(total)
+        yield seconds / int(total[:9])
     return 0
 
 

@@ -7,12 +7,20 @@ that time has passed. Nothing is ever executed on this machine: commands are fun
 import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TypeAlias
 
-from trimtab.simulate.containers.expansion import Expansion
+from trimtab.simulate.containers.expansion import MAX_VALUE_CHARACTERS, Expansion
 from trimtab.simulate.containers.input_buffer import WAIT_FOR_INPUT, InputBuffer
-from trimtab.simulate.containers.shell_state import BreakLoop, CollectedOutput, ContinueLoop, Exit, ShellState
+from trimtab.simulate.containers.shell_state import (
+    BUSY_PAUSE_SECONDS,
+    MAX_STEPS_WITHOUT_SLEEP,
+    BreakLoop,
+    CollectedOutput,
+    ContinueLoop,
+    Effort,
+    Exit,
+    ShellState,
+)
 from trimtab.simulate.containers.shell_syntax import (
     Command,
     CommandList,
@@ -29,10 +37,10 @@ from trimtab.simulate.containers.shell_syntax import (
 )
 from trimtab.simulate.containers.utilities import UTILITIES, paths_in
 
-MAX_STEPS_WITHOUT_SLEEP = 1_000
-"""A script that runs so many commands without sleeping is treated as busy: it continues after a pause."""
-MAX_STEPS_IN_SUBSTITUTION = 2 * MAX_STEPS_WITHOUT_SLEEP
-BUSY_PAUSE_SECONDS = 1.0
+CHARACTERS_PER_PARSING_STEP = 20
+COPIED_CHARACTERS_PER_STEP = 4_000
+_COPIED_BYTES_AT_A_TIME = 64 * 1024
+MAX_TRAP_SECONDS = 86_400.0
 SHELLS = frozenset(("sh", "bash", "ash", "dash"))
 Run: TypeAlias = Generator[float, None, int]
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)\Z")
@@ -47,13 +55,28 @@ class Shell(ShellState):
         self._expansion = Expansion(self, self._output_of)
 
     def termination_seconds(self) -> float:
-        """How long the trap for SIGTERM sleeps before the script ends; 0 without one."""
+        """How long the trap for SIGTERM sleeps before the script ends, as far as it is followed; 0 without one."""
         if not self.trap:
             return 0.0
+        self.effort, slept = Effort(), 0.0
         try:
-            return sum(islice(self.run(parse_script(self.trap)), MAX_STEPS_WITHOUT_SLEEP))
+            for seconds in self.run(self._parse(self.trap)):
+                slept += seconds
+                if self.effort.total > MAX_STEPS_WITHOUT_SLEEP or slept > MAX_TRAP_SECONDS:
+                    break
         except UnsupportedScript:
             return 0.0
+        return slept
+
+    def _parse(self, script: str) -> Node:
+        self.effort.add_at_once(2 + len(script) // CHARACTERS_PER_PARSING_STEP)
+        return parse_script(script)
+
+    def _pause(self) -> Generator[float, None, None]:
+        """Let others run if the script is busy; what is part of a substitution cannot pause."""
+        if not self.is_substitution and self.effort.steps > MAX_STEPS_WITHOUT_SLEEP:
+            self.effort.rest(BUSY_PAUSE_SECONDS)
+            yield BUSY_PAUSE_SECONDS
 
     def run(self, node: Node) -> Run:
         """Run a script to its end; returns the exit code."""
@@ -106,6 +129,7 @@ class Shell(ShellState):
         if is_read:
             self.write = output.write
         if piped is not None:
+            self.effort.add(len(piped) // COPIED_CHARACTERS_PER_STEP)
             self.stdin = InputBuffer(piped.encode("utf-8", "surrogateescape"), is_closed=True)
         try:
             yield from self.evaluate(node)
@@ -140,13 +164,8 @@ class Shell(ShellState):
         return False
 
     def _simple(self, command: Command) -> Run:
-        self.effort.add(1)
-        if self.is_substitution:  # it cannot pause
-            if self.effort.steps > MAX_STEPS_IN_SUBSTITUTION:
-                raise UnsupportedScript("a substitution takes too long")
-        elif self.effort.steps > MAX_STEPS_WITHOUT_SLEEP:
-            self.effort.steps = 0
-            yield BUSY_PAUSE_SECONDS
+        yield from self._pause()
+        self.effort.add_at_once(1)
         words = list(command.words)
         while words and is_assignment(words[0]):
             name, _, value = self._expansion.expand(words.pop(0)).partition("=")
@@ -172,8 +191,9 @@ class Shell(ShellState):
         if name in self.functions:
             return (yield from self.evaluate(self.functions[name]))
         if name == "sleep":
-            self.effort.steps = 0
-            yield sum(map(parse_seconds, rest))
+            seconds = sum(map(parse_seconds, rest))
+            self.effort.rest(seconds)
+            yield seconds
             return 0
         if name == "exec":
             raise Exit((yield from self.call(rest, write)) if rest else 0)
@@ -202,7 +222,9 @@ class Shell(ShellState):
 
     def _copy_input(self, write: Callable[[str], None]) -> Run:
         while True:
-            if taken := self.stdin.take():
+            while taken := self.stdin.take(_COPIED_BYTES_AT_A_TIME):
+                yield from self._pause()
+                self.effort.add_at_once(1 + len(taken) // COPIED_CHARACTERS_PER_STEP)
                 write(taken.decode("utf-8", "surrogateescape"))
             if self.stdin.is_closed:
                 return 0
@@ -213,13 +235,13 @@ class Shell(ShellState):
             if self.stdin.is_closed:
                 return 1
             yield WAIT_FOR_INPUT
-        values = line.decode("utf-8", "surrogateescape").split(maxsplit=max(0, len(names) - 1))
+        values = line[:MAX_VALUE_CHARACTERS].decode("utf-8", "surrogateescape").split(maxsplit=max(0, len(names) - 1))
         for number, name in enumerate(names):
             self.assign(name, values[number].strip() if number < len(values) else "")
         return 0
 
     def _nested_shell(self, arguments: Sequence[str], write: Callable[[str], None]) -> Run:
-        script = script_of(arguments)
+        node = self._parse(script_of(arguments))
         inner = Shell(
             dict(self.environment),
             self.files,
@@ -230,10 +252,10 @@ class Shell(ShellState):
             stdin=self.stdin,
             now=self.now,
         )
-        return (yield from inner.run(parse_script(script)))
+        return (yield from inner.run(node))
 
     def _output_of(self, script: str) -> str:
-        output = CollectedOutput()
+        node, output = self._parse(script), CollectedOutput()
         inner = Shell(
             dict(self.environment),
             self.files,
@@ -244,7 +266,7 @@ class Shell(ShellState):
             functions=self.functions,
             now=self.now,
         )
-        for _ in inner.run(parse_script(script)):
+        for _ in inner.run(node):
             raise UnsupportedScript("a substitution sleeps")
         return output.text().rstrip("\n")
 

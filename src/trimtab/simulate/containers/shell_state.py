@@ -9,9 +9,18 @@ from trimtab.simulate.containers.files import MAX_FILE_CHARACTERS, Files
 from trimtab.simulate.containers.input_buffer import InputBuffer
 from trimtab.simulate.containers.shell_syntax import Node, UnsupportedScript
 
+MAX_STEPS_WITHOUT_SLEEP = 1_000
+"""A script that runs so many commands without sleeping is treated as busy: it continues after a pause."""
+BUSY_PAUSE_SECONDS = 1.0
+MAX_STEPS_AT_A_TIME = 3 * MAX_STEPS_WITHOUT_SLEEP
+"""What cannot pause, such as a substitution or one command, and takes more than this is not simulated."""
 CHARACTERS_PER_STEP = 200
 """Texts that are expanded or written count as commands."""
+FILES_PER_STEP = 50
+"""A test of a path looks at the names of all files."""
 MAX_VARIABLES = 1_000
+MAX_SMALL_VALUE_CHARACTERS = 1_000
+MAX_CHARACTERS_OF_LARGE_VALUES = 16 * MAX_FILE_CHARACTERS
 MAX_COLLECTED_CHARACTERS = 16 * MAX_FILE_CHARACTERS
 """Of the output of a part of a pipeline, of a substitution, or of a command whose output is redirected."""
 EPOCH = datetime.fromtimestamp(0, UTC)
@@ -51,12 +60,25 @@ class CollectedOutput:
 
 @dataclass
 class Effort:
-    """How much a script and what it calls have done since it slept."""
+    """How much a script and what it calls have done: since it rested, and altogether."""
 
     steps: int = 0
+    total: int = 0
 
     def add(self, steps: int, characters: int = 0) -> None:
-        self.steps += steps + characters // CHARACTERS_PER_STEP
+        done = steps + characters // CHARACTERS_PER_STEP
+        self.steps += done
+        self.total += done
+
+    def add_at_once(self, steps: int) -> None:
+        """Count work before it is done without a pause; refuse too much of it."""
+        self.add(steps)
+        if self.steps > MAX_STEPS_AT_A_TIME:
+            raise UnsupportedScript("a command or substitution takes too long")
+
+    def rest(self, seconds: float) -> None:
+        """A script that sleeps briefly has not rested from everything, so that it cannot be busy for ever."""
+        self.steps = max(0, self.steps - int(min(seconds, 1.0) / BUSY_PAUSE_SECONDS * MAX_STEPS_WITHOUT_SLEEP))
 
 
 @dataclass
@@ -77,7 +99,15 @@ class ShellState:
     stdin: InputBuffer = field(default_factory=lambda: InputBuffer(is_closed=True))
     now: Callable[[], datetime] = lambda: EPOCH
 
+    def count_search(self, path: str) -> None:
+        """Count a search among the files beside a path."""
+        self.effort.add_at_once(1 + self.files.count(path) // FILES_PER_STEP)
+
     def assign(self, name: str, value: str) -> None:
         if name not in self.environment and len(self.environment) >= MAX_VARIABLES:
             raise UnsupportedScript(f"more than {MAX_VARIABLES} variables are not simulated")
+        if len(value) > MAX_SMALL_VALUE_CHARACTERS:
+            total = len(value) + sum(len(one) for one in self.environment.values())
+            if total > MAX_CHARACTERS_OF_LARGE_VALUES:
+                raise UnsupportedScript(f"variables of {total} characters are not simulated")
         self.environment[name] = value

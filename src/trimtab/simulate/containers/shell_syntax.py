@@ -1,12 +1,18 @@
 """Parses the part of the POSIX shell that scripts in manifests commonly use; anything else is `UnsupportedScript`."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TypeAlias
 
 OPERATORS = ("&&", "||", ";;", ">>", "2>&1", "2>", ">", ";", "|", "&", "(", ")", "\n")
 RESERVED = frozenset(("if", "then", "elif", "else", "fi", "while", "until", "do", "done", "for", "in", "{", "}"))
 MAX_SCRIPT_CHARACTERS = 16_384
+MAX_TOKENS = 2_000
+_OPERATOR = re.compile("|".join(map(re.escape, OPERATORS)))
+_PLAIN = re.compile(r"[^\\'\"$`#&|;>2()\n \t]+")
+_PARENTHESIS = re.compile(r"[()]")
 
 
 class UnsupportedScript(Exception):
@@ -76,7 +82,9 @@ Node: TypeAlias = Command | CommandList | If | Loop | For | Function
 def parse_script(text: str) -> Node:
     if len(text) > MAX_SCRIPT_CHARACTERS:
         raise UnsupportedScript("the script is too long")
-    parser = _ShellParser(list(_tokens(text)))
+    parser = _ShellParser(list(islice(_tokens(text), MAX_TOKENS + 1)))
+    if len(parser.tokens) > MAX_TOKENS:
+        raise UnsupportedScript("the script is too long")
     node = parser.sequence(frozenset())
     if parser.position < len(parser.tokens):
         raise UnsupportedScript(f"unexpected {parser.tokens[parser.position]!r}")
@@ -135,8 +143,13 @@ def _tokens(text: str) -> Iterator[str | Word]:
             parts.clear()
 
     while position < len(text):
+        if run := _PLAIN.match(text, position):
+            plain += run[0]
+            position = run.end()
+            continue
         char = text[position]
-        operator = next((one for one in OPERATORS if text.startswith(one, position)), None)
+        found = _OPERATOR.match(text, position)
+        operator = found[0] if found else None
         if operator in ("2>&1", "2>") and (plain or parts):
             operator = None  # a word that ends in 2
         if char == "\\" and position + 1 < len(text):
@@ -162,7 +175,8 @@ def _tokens(text: str) -> Iterator[str | Word]:
             plain += text[position : end + 1]
             position = end + 1
         elif char == "#" and not plain and not parts:
-            position = text.find("\n", position) if "\n" in text[position:] else len(text)
+            end = text.find("\n", position)
+            position = end if end >= 0 else len(text)
         elif operator is not None:
             yield from finish()
             yield operator
@@ -192,12 +206,11 @@ def _closing_substitution(text: str, start: int) -> int:
         if end < 0:
             raise UnsupportedScript("a substitution has no end")
         return end + 1
-    depth, position = 0, start + 1
-    while position < len(text):
-        depth += (text[position] == "(") - (text[position] == ")")
-        position += 1
+    depth = 0
+    for found in _PARENTHESIS.finditer(text, start + 1):
+        depth += 1 if found[0] == "(" else -1
         if depth == 0:
-            return position
+            return found.end()
     raise UnsupportedScript("a substitution has no end")
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from trimtab.simulate.containers.arithmetic import calculate
+from trimtab.simulate.containers.arithmetic import CHARACTERS_PER_CALCULATION_STEP, calculate
 from trimtab.simulate.containers.file_utilities import find, tar
 from trimtab.simulate.containers.files import MAX_FILE_CHARACTERS
 from trimtab.simulate.containers.shell_state import BreakLoop, ContinueLoop, ShellState
@@ -66,10 +66,12 @@ def _holds(shell: ShellState, words: Sequence[str]) -> bool:
         case ["-n", value]:
             return value != ""
         case ["-d", path]:
+            shell.count_search(path)
             return shell.files.is_directory(path)
         case ["-s", path]:
             return bool(shell.files.read(path))
         case ["-e" | "-f" | "-r" | "-w" | "-x", path]:
+            shell.count_search(path)
             return shell.files.exists(path)
         case [left, "=" | "==", right]:
             return left == right
@@ -128,6 +130,7 @@ def _transfer(shell: ShellState, arguments: Sequence[str], write: Write, *, remo
     if len(paths) != 2:
         return 1
     source, target = paths
+    shell.count_search(target)
     content = shell.files.read(source)
     if content is None:
         write(f"can't rename '{source}': No such file or directory\n")
@@ -149,7 +152,7 @@ def _dd(shell: ShellState, arguments: Sequence[str], write: Write) -> int:
     size, count = (_block_number(operands.get(name, "")) for name in ("bs", "count"))
     wanted = min((size or _DD_BLOCK) * count, MAX_FILE_CHARACTERS) if count is not None else MAX_FILE_CHARACTERS
     if not source:
-        content: str | None = shell.stdin.take().decode("utf-8", "surrogateescape")
+        content: str | None = shell.stdin.take(wanted).decode("utf-8", "surrogateescape")
     else:
         content = "\0" * wanted if source.startswith("/dev/") else shell.files.read(source)
     if content is None:
@@ -167,6 +170,7 @@ def _link(shell: ShellState, arguments: Sequence[str], write: Write) -> int:
     paths = paths_in(arguments)
     if len(paths) != 2:
         return 1
+    shell.count_search(paths[1])
     if any("s" in one for one in arguments if one.startswith("-")):
         return 0 if shell.files.link(*paths) else 1
     return _copy(shell, paths, write)
@@ -181,6 +185,7 @@ def _block_number(text: str) -> int | None:
 def _list_files(shell: ShellState, arguments: Sequence[str], write: Write) -> int:
     code = 0
     for path in paths_in(arguments) or ["/"]:
+        shell.count_search(path)
         if shell.files.read(path) is not None:
             write(f"{path}\n")
         elif shell.files.is_directory(path):
@@ -209,7 +214,9 @@ def _export(shell: ShellState, arguments: Sequence[str], write: Write) -> int:
 
 
 def _expr(shell: ShellState, arguments: Sequence[str], write: Write) -> int:
-    value = calculate(" ".join("==" if one == "=" else one for one in arguments))
+    text = " ".join("==" if one == "=" else one for one in arguments)
+    shell.effort.add_at_once(len(text) // CHARACTERS_PER_CALCULATION_STEP)
+    value = calculate(text)
     write(f"{value}\n")
     return 0 if value else 1
 
@@ -223,11 +230,11 @@ def _seq(shell: ShellState, arguments: Sequence[str], write: Write) -> int:
 
 
 def _find(shell: ShellState, arguments: Sequence[str], write: Write) -> int:
-    return find(shell.files, arguments, write)
+    return find(shell.files, arguments, write, shell.effort.add_at_once)
 
 
 def _tar(shell: ShellState, arguments: Sequence[str], write: Write) -> int:
-    return tar(shell.files, arguments, shell.stdin.take(), write)
+    return tar(shell.files, arguments, shell.stdin.take(), write, shell.effort.add_at_once)
 
 
 def _date(shell: ShellState, arguments: Sequence[str], write: Write) -> int:
