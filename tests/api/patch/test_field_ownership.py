@@ -13,6 +13,7 @@ from trimtab.api.patch.field_ownership import (
     intersection,
     is_field_set,
     items_by_element,
+    sort_fields,
     union,
 )
 from trimtab.api.patch.merge_schema import merge_schema_of
@@ -105,3 +106,21 @@ def test_applied_configuration_claims_leaves_and_items_but_no_structs() -> None:
     assert applied_fields(config, GIZMO) == {
         "f:spec": {"f:size": {}, "f:map": {'k:{"name":"x"}': {".": {}, "f:name": {}}}},
     }
+
+
+def entries_in_order(fields: FieldSet) -> list[Any]:
+    return [(element, entries_in_order(node)) for element, node in fields.items()]
+
+
+def sorted_entries(fields: FieldSet) -> list[Any]:
+    return [(element, sorted_entries(fields[element])) for element in sorted(fields)]
+
+
+@given(st.recursive(st.just({}), lambda inner: st.dictionaries(st.text(max_size=4), inner, max_size=5)))
+def test_fields_are_sorted_by_element_at_every_level(fields: FieldSet) -> None:
+    assert entries_in_order(sort_fields(fields)) == sorted_entries(fields)
+
+
+def test_fields_that_cannot_be_encoded_are_left_as_they_are() -> None:
+    fields: FieldSet = {"f:\ud800": {}, "f:a": {}}
+    assert sort_fields(fields) == fields
