@@ -12,10 +12,12 @@ from trimtab.api.kinds.disruption import Move, MovedObject, MoveSpec, MoveStatus
 from trimtab.api.kinds.policy import Placement, ReplicaSchedulingStrategy
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.value import Meta
-from trimtab.console.facts import DARK, MOVING, PLACED, SHORT, move_facts
+from trimtab.console.cluster_facts import DARK
+from trimtab.console.facts import move_facts
 from trimtab.console.model import FleetModel, Sums
 from trimtab.console.page import PageContext
 from trimtab.console.pages.moves import move_rows
+from trimtab.console.workload_facts import MOVING, PLACED, SHORT
 
 DIVIDED = Placement(
     replica_scheduling=ReplicaSchedulingStrategy(

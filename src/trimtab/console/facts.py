@@ -1,39 +1,20 @@
 """What the pages say about one object: clusters, workloads, moves, budgets and rebalances as small frozen values."""
 
-import math
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionBudget, Move
 from trimtab.api.kinds.rebalancer import WorkloadRebalancer
-from trimtab.api.kinds.work import AggregatedStatusItem, Binding
-from trimtab.api.quantity import InvalidQuantity, milli_value
-from trimtab.api.value import Condition, Raw, Value
+from trimtab.api.value import Raw, Value
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, is_condition_true
 from trimtab.controllers.movement.binding_moves import (
-    COUNTED_IN_REPLICAS,
     GENERATION_ANNOTATION,
     LOG_NAMESPACE,
-    last_rebalancer_of,
-    stalled_condition_of,
 )
-from trimtab.controllers.movement.gate import MOVE_BLOCKED
-from trimtab.decide.request import AGGREGATED, BY_SCORE, DUPLICATED, DYNAMIC, STATIC, placement_request_of
 
-READY, DARK, DRAINING, CORDONED, JOINING = "ok", "dark", "drain", "closed", "new"
-"""States of a cluster."""
-NOWHERE, STUCK, WAITING, SHORT, MOVING, PLACED = "none", "stuck", "wait", "short", "move", "ok"
-"""States of a workload, the most urgent first."""
-WORKLOAD_STATES = (NOWHERE, STUCK, WAITING, SHORT, MOVING, PLACED)
-CORDON_TAINT = "cluster.karmada.io/unschedulable"
 CLUSTER_WIDE = "-"
 """The namespace of a cluster-wide workload in addresses."""
-CORES = 1000.0
-MAX_LOAD = 1000.0
-GIB = 1000.0 * (1 << 30)
 COMPONENTS = frozenset(
     {
         "trimtab-mover",
@@ -43,124 +24,10 @@ COMPONENTS = frozenset(
     }
 )
 """What decides moves by itself; a move that names something else was asked for by a user."""
-DIVISIONS = {
-    DUPLICATED: "a copy in every cluster",
-    STATIC: "by weight",
-    DYNAMIC: "by available capacity",
-    AGGREGATED: "in few clusters",
-    BY_SCORE: "by score",
-}
 
 
 Facts = Value
 """What pages and their JSON form are made of."""
-
-
-class ClusterFacts(Facts):
-    name: str
-    state: str
-    region: str = ""
-    zones: tuple[str, ...] = ()
-    provider: str = ""
-    version: str = ""
-    sync_mode: str = ""
-    since: datetime | None = None
-    """Since when the Ready condition has its status."""
-    message: str = ""
-    drain_since: str = ""
-    drain_by: str = ""
-    """The user who began the drain."""
-    cordoned: bool = False
-    simulated: bool = False
-    ready_nodes: int = 0
-    nodes: int = 0
-    cpu: float = 0.0
-    cpu_used: float = 0.0
-    memory: float = 0.0
-    """GiB."""
-    memory_used: float = 0.0
-    taints: tuple[str, ...] = ()
-    labels: dict[str, str] = {}
-    version_of_model: int = 0
-
-    @property
-    def load(self) -> float:
-        """The requested share of the CPU; a cluster that reports next to no CPU is not infinitely loaded."""
-        return min(self.cpu_used / self.cpu, MAX_LOAD) if self.cpu else 0.0
-
-    @property
-    def is_ready(self) -> bool:
-        return self.state not in (DARK, JOINING)
-
-
-class Cell(Facts):
-    """The replicas of one workload in one cluster."""
-
-    target: int = 0
-    ready: int = 0
-    held: int = 0
-    """Kept until their replacement is ready."""
-    blocked: int = 0
-    """Should leave and must wait."""
-    starting: int = 0
-    lost: int = 0
-    """In a cluster that does not answer."""
-
-    @property
-    def shown(self) -> int:
-        return self.ready + self.held + self.blocked + self.starting + self.lost
-
-    def runs(self) -> list[tuple[str, int]]:
-        """The replicas as runs of equal dots."""
-        return [
-            ("ready", self.ready),
-            ("held", self.held),
-            ("blocked", self.blocked),
-            ("start", self.starting),
-            ("lost", self.lost),
-        ]
-
-
-class WorkloadFacts(Facts):
-    namespace: str
-    kind: str
-    name: str
-    api_version: str
-    binding: tuple[str, str]
-    state: str
-    desired: int = 0
-    ready: int = 0
-    counted: bool = True
-    """Whether it has replicas; a ConfigMap has none."""
-    cells: dict[str, Cell] = {}
-    why: str = ""
-    """The message of the condition that says what blocks it."""
-    reason: str = ""
-    since: datetime | None = None
-    """When the state was last decided or blocked."""
-    until: datetime | None = None
-    """When the moves in progress time out."""
-    how: str = ""
-    group: str = ""
-    policy: str = ""
-    rebalancer: str = ""
-    needs_approval: bool = False
-    """Whether it waits for a person who approves its move."""
-    cpu_request: float = 0.0
-    labels: dict[str, str] = {}
-    version_of_model: int = 0
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace or CLUSTER_WIDE}/{self.kind}/{self.name}"
-
-    @property
-    def title(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
-
-    @property
-    def severity(self) -> int:
-        return WORKLOAD_STATES.index(self.state)
 
 
 class MoveFacts(Facts):
@@ -304,170 +171,6 @@ def event_facts(raw: Raw) -> EventFacts | None:
         message=str(raw.get("message") or "")[:1000],
         warning=raw.get("type") == "Warning",
         count=int(series.get("count") or raw.get("count") or 1),
-    )
-
-
-def amount(quantities: Mapping[str, Any], name: str, unit: float) -> float:
-    try:
-        return milli_value(quantities[name]) / unit if name in quantities else 0.0
-    except (InvalidQuantity, ValueError):
-        return 0.0
-
-
-def cluster_state(cluster: Cluster) -> str:
-    ready = find_condition(cluster.status.conditions, "Ready")
-    if ready is None:
-        return JOINING
-    if ready.status != "True":
-        return DARK
-    if well_known.DRAIN in cluster.metadata.annotations or cluster.metadata.deletion_timestamp is not None:
-        return DRAINING
-    return CORDONED if any(taint.key == CORDON_TAINT for taint in cluster.spec.taints) else READY
-
-
-def cluster_facts(cluster: Cluster, version: int = 0) -> ClusterFacts:
-    ready = find_condition(cluster.status.conditions, "Ready")
-    nodes, summary = cluster.status.node_summary, cluster.status.resource_summary
-    has = summary.allocatable if summary is not None else {}
-    used = (summary.allocated, summary.allocating) if summary is not None else ()
-    drain = cluster.metadata.annotations.get(well_known.DRAIN, "")
-    return ClusterFacts(
-        name=cluster.name,
-        state=cluster_state(cluster),
-        region=cluster.spec.region,
-        zones=cluster.spec.zones,
-        provider=cluster.spec.provider,
-        version=cluster.status.kubernetes_version,
-        sync_mode=cluster.spec.sync_mode,
-        since=ready.last_transition_time if ready is not None else None,
-        message=(ready.message or ready.reason) if ready is not None else "",
-        drain_since=drain.split()[0] if drain else "",
-        drain_by=cluster.metadata.annotations.get(well_known.REQUESTER, "") if drain else "",
-        cordoned=any(taint.key == CORDON_TAINT for taint in cluster.spec.taints),
-        ready_nodes=nodes.ready_num if nodes is not None else 0,
-        nodes=nodes.total_num if nodes is not None else 0,
-        cpu=amount(has, "cpu", CORES),
-        cpu_used=math.fsum(amount(part, "cpu", CORES) for part in used),
-        memory=amount(has, "memory", GIB),
-        memory_used=math.fsum(amount(part, "memory", GIB) for part in used),
-        taints=tuple(
-            f"{taint.key}{'=' + taint.value if taint.value else ''}:{taint.effect}" for taint in cluster.spec.taints
-        ),
-        labels=dict(cluster.metadata.labels),
-        version_of_model=version,
-    )
-
-
-def reported_replicas(binding: Binding, item: AggregatedStatusItem, share: int) -> int:
-    """The ready replicas that a cluster reports, as the disruption gate counts them."""
-    if not item.applied:
-        return 0
-    status = item.status or {}
-    for field in ("readyReplicas", "numberReady"):
-        if isinstance(status.get(field), int):
-            return int(status[field])
-    if "replicas" in status or binding.spec.resource.kind in COUNTED_IN_REPLICAS:
-        return 0
-    return share if item.health != "Unhealthy" else 0
-
-
-def workload_cells(binding: Binding, states: Mapping[str, str], *, waits: bool) -> dict[str, Cell]:
-    """The replicas per cluster; `states` are the states of the clusters."""
-    targets = {target.name: target.replicas for target in binding.spec.clusters}
-    holds = {hold.cluster: hold.replicas for hold in binding.status.holds}
-    reports = {item.cluster_name: item for item in binding.status.aggregated_status}
-    leaving = {task.from_cluster: task.replicas or 0 for task in binding.spec.graceful_eviction_tasks}
-    cells: dict[str, Cell] = {}
-    for name in sorted({*targets, *holds, *leaving}):
-        target, held = targets.get(name, 0), holds.get(name, 0) or (leaving.get(name, 0) if name not in targets else 0)
-        state = states.get(name, READY)
-        if state == DARK:
-            cells[name] = Cell(target=target, lost=target + held)
-            continue
-        item = reports.get(name)
-        seen = reported_replicas(binding, item, target + held) if item is not None else 0
-        held = min(held, seen)
-        ready = min(target, seen - held)
-        blocked = ready if waits and state == DRAINING else 0
-        cells[name] = Cell(
-            target=target, ready=ready - blocked, held=held, blocked=blocked, starting=max(0, target - ready)
-        )
-    return cells
-
-
-def blocking_condition(binding: Binding) -> Condition | None:
-    """The condition that says why the workload is not placed, or does not move as decided."""
-    scheduled = find_condition(binding.status.conditions, "Scheduled")
-    if scheduled is not None and scheduled.status == "False" and not binding.spec.clusters:
-        return scheduled
-    stalled = stalled_condition_of(binding)
-    if stalled is not None:
-        return stalled
-    return scheduled if scheduled is not None and scheduled.status == "False" else None
-
-
-def workload_state(binding: Binding, blocking: Condition | None, *, short: bool) -> str:
-    if blocking is not None and not binding.spec.clusters:
-        return NOWHERE
-    if blocking is not None:
-        return WAITING if blocking.reason == MOVE_BLOCKED else STUCK
-    if binding.status.holds or binding.spec.graceful_eviction_tasks:
-        return MOVING
-    return SHORT if short else PLACED
-
-
-def division_of(binding: Binding) -> str:
-    if not binding.spec.replicas and binding.spec.replica_requirements is None:
-        return "a copy in every cluster"
-    strategy = placement_request_of(binding).placement.strategy if binding.spec.placement is not None else ""
-    return DIVISIONS.get(strategy, "")
-
-
-def policy_of(binding: Binding) -> str:
-    notes = binding.metadata.annotations
-    if well_known.PP_NAME in notes:
-        return f"{notes.get(well_known.PP_NAMESPACE, '')}/{notes[well_known.PP_NAME]}"
-    return notes.get(well_known.CPP_NAME, "")
-
-
-def workload_facts(
-    binding: Binding, states: Mapping[str, str], labels: Mapping[str, str] | None = None, version: int = 0
-) -> WorkloadFacts:
-    """Everything that a row says about a workload."""
-    spec, blocking = binding.spec, blocking_condition(binding)
-    waits = blocking is not None and bool(spec.clusters)
-    cells = workload_cells(binding, states, waits=waits)
-    counted = spec.replicas > 0 or bool(spec.replica_requirements)
-    how = division_of(binding)
-    copies = how == DIVISIONS[DUPLICATED] and counted
-    desired = spec.replicas * max(1, len(spec.clusters)) if copies else spec.replicas
-    ready = sum(cell.ready + cell.held + cell.blocked for cell in cells.values())
-    request = spec.replica_requirements.resource_request if spec.replica_requirements is not None else {}
-    untils = [hold.until for hold in binding.status.holds if hold.until is not None]
-    resource = spec.resource
-    return WorkloadFacts(
-        namespace=resource.namespace,
-        kind=resource.kind,
-        name=resource.name,
-        api_version=resource.api_version,
-        binding=(binding.namespace, binding.name),
-        state=workload_state(binding, blocking, short=counted and ready < desired),
-        desired=desired,
-        ready=ready,
-        counted=counted,
-        cells=cells,
-        why=(blocking.message or blocking.reason) if blocking is not None else "",
-        reason=blocking.reason if blocking is not None else "",
-        since=blocking.last_transition_time if blocking is not None else binding.status.last_scheduled_time,
-        until=min(untils, default=None),
-        how=how,
-        group=binding.status.scheduler_observing_affinity_name,
-        policy=policy_of(binding),
-        rebalancer=last_rebalancer_of(binding),
-        needs_approval=binding.status.pending_approval is not None,
-        cpu_request=amount(request, "cpu", CORES),
-        labels={name: value for name, value in (labels or {}).items() if "karmada.io/" not in name},
-        version_of_model=version,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.console.facts import cluster_facts
+from trimtab.console.cluster_facts import cluster_facts
 from trimtab.runtime.cache import Cache, CacheEntry
 
 MINUTES = 60

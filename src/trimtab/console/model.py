@@ -20,20 +20,18 @@ from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy, Mov
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, OcmPlacement, PlacementDecision
 from trimtab.api.kinds.rebalancer import WorkloadRebalancer
 from trimtab.api.kinds.work import Binding
+from trimtab.console.cluster_facts import ClusterFacts, cluster_facts
 from trimtab.console.facts import (
     CLUSTER_WIDE,
     BudgetFacts,
-    ClusterFacts,
     EventFacts,
     MoveFacts,
     RebalanceFacts,
-    WorkloadFacts,
     budget_facts,
-    cluster_facts,
     move_facts,
     rebalance_facts,
-    workload_facts,
 )
+from trimtab.console.workload_facts import WorkloadFacts, workload_facts
 
 Namespaces = Collection[str] | None
 """Namespaces that a user may see; None means all."""

@@ -1,9 +1,10 @@
 """The line under the navigation of every page: the state of the fleet in seven numbers."""
 
 from trimtab.api.kinds.disruption import OutageThresholds
-from trimtab.console.facts import MOVING, NOWHERE, SHORT, STUCK, WAITING, Facts
+from trimtab.console.facts import Facts
 from trimtab.console.page import PageContext
 from trimtab.console.permissions import sees
+from trimtab.console.workload_facts import MOVING, NOWHERE, SHORT, STUCK, WAITING
 from trimtab.controllers.movement.taint_eviction import is_storm
 from trimtab.decide.freeze import format_freeze, freeze_of
 

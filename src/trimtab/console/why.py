@@ -7,8 +7,9 @@ from datetime import datetime
 from trimtab.api.kinds.work import Binding, ResourceBinding
 from trimtab.api.value import Object
 from trimtab.api.wording import plural
-from trimtab.console.facts import NOWHERE, STUCK, Facts, WorkloadFacts
+from trimtab.console.facts import Facts
 from trimtab.console.page import PageContext
+from trimtab.console.workload_facts import NOWHERE, STUCK, WorkloadFacts
 from trimtab.decide.explain import explain
 from trimtab.decide.explanation import ClusterExplanation, Explanation
 from trimtab.dryrun.current_decision import decide_now

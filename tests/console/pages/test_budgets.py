@@ -6,8 +6,9 @@ from console.fake_console import call, fill, new_console, signed_in
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, DisruptionBudgetStatus
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta
-from trimtab.console.facts import WAITING, WorkloadFacts, budget_facts
+from trimtab.console.facts import budget_facts
 from trimtab.console.pages.budgets import sentence, waiting_for
+from trimtab.console.workload_facts import WAITING, WorkloadFacts
 
 BUDGET = DisruptionBudget(
     metadata=Meta(name="asks", namespace="shop"),

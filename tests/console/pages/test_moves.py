@@ -4,9 +4,9 @@ from datetime import timedelta
 
 from console.fake_console import NOW, fill, new_console
 from console.pages.test_incident import put_move
-from trimtab.console.facts import STUCK, WAITING
 from trimtab.console.page import PageContext
 from trimtab.console.pages.moves import moves, waiting_text
+from trimtab.console.workload_facts import STUCK, WAITING
 
 
 def test_stuck_workloads_are_not_counted_as_waiting() -> None:

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.console.facts import MAX_LOAD, ClusterFacts
+from trimtab.console.cluster_facts import MAX_LOAD, ClusterFacts
 from trimtab.console.pictures import svg
 from trimtab.console.pictures.fleet_map import MapCluster, MapFlow, MapRegion, draw_fleet_map
 

@@ -3,11 +3,12 @@
 from typing import Any
 
 from trimtab.api.wording import plural
-from trimtab.console.facts import STUCK, WAITING, BudgetFacts, WorkloadFacts
+from trimtab.console.facts import BudgetFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.permissions import sees
 from trimtab.console.pulse import PULSE_TOPICS, pulse_of, thresholds_of
 from trimtab.console.text import budget_reason
+from trimtab.console.workload_facts import STUCK, WAITING, WorkloadFacts
 
 
 def shown_budgets(context: PageContext) -> list[BudgetFacts]:

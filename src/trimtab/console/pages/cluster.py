@@ -9,13 +9,14 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.wording import plural
 from trimtab.client.client import Client, resource_of
 from trimtab.console.actions import FIELD_MANAGER, ActionError, Form, action, check_typed_name
-from trimtab.console.facts import CORDON_TAINT, DARK, DRAINING, JOINING, ClusterFacts, WorkloadFacts
+from trimtab.console.cluster_facts import CORDON_TAINT, DARK, DRAINING, JOINING, ClusterFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.pages.fleet import eviction_due, flows_of, last_known_replicas, map_cluster
 from trimtab.console.pages.moves import move_rows
 from trimtab.console.permissions import sees
 from trimtab.console.pulse import PULSE_TOPICS, pulse_of
 from trimtab.console.text import ago, cluster_path, day_time, parse_time
+from trimtab.console.workload_facts import WorkloadFacts
 from trimtab.controllers.movement.taint_eviction import no_execute_taints
 from trimtab.controllers.well_known import DRAIN, REQUESTER
 from trimtab.errors import NotFound

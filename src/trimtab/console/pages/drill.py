@@ -7,7 +7,7 @@ from typing import Any
 from trimtab.api.wording import plural
 from trimtab.client.client import Client
 from trimtab.console.actions import ActionError, Form, action, check_typed_name, value_of
-from trimtab.console.facts import DIVISIONS, ClusterFacts
+from trimtab.console.cluster_facts import ClusterFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.pages.cluster import check_may_patch
 from trimtab.console.pages.rebalance import (
@@ -23,6 +23,7 @@ from trimtab.console.permissions import sees
 from trimtab.console.pulse import PULSE_TOPICS, storm_state, thresholds_of
 from trimtab.console.text import median, natural_order, path_to, query_of, span
 from trimtab.console.why import filters_that_would_help
+from trimtab.console.workload_facts import DIVISIONS
 from trimtab.decide.request import DUPLICATED
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.plan_result import REFUSED, Plan, PlannedWorkload

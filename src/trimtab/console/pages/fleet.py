@@ -5,24 +5,15 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from trimtab.api.wording import plural
-from trimtab.console.facts import (
-    DARK,
-    DRAINING,
-    NOWHERE,
-    STUCK,
-    WAITING,
-    BudgetFacts,
-    ClusterFacts,
-    Facts,
-    MoveFacts,
-    WorkloadFacts,
-)
+from trimtab.console.cluster_facts import DARK, DRAINING, ClusterFacts
+from trimtab.console.facts import BudgetFacts, Facts, MoveFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.permissions import sees
 from trimtab.console.pictures.fleet_map import MapCluster, MapFlow, MapRegion
 from trimtab.console.pulse import PULSE_TOPICS
 from trimtab.console.text import cluster_path, natural_order, path_to, query_of, reason_text, workload_path
 from trimtab.console.why import affinity_text
+from trimtab.console.workload_facts import NOWHERE, STUCK, WAITING, WorkloadFacts
 
 MAX_NEEDS = 8
 MAX_ROWS = 400

@@ -4,7 +4,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from trimtab.api.wording import plural
-from trimtab.console.facts import DARK, ClusterFacts, MoveFacts
+from trimtab.console.cluster_facts import DARK, ClusterFacts
+from trimtab.console.facts import MoveFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.pages.fleet import flows_between
 from trimtab.console.permissions import sees

@@ -5,7 +5,7 @@ from itertools import islice, takewhile
 from typing import Any
 
 from trimtab.api.wording import plural
-from trimtab.console.facts import STUCK, WAITING, MoveFacts, WorkloadFacts, is_recent
+from trimtab.console.facts import MoveFacts, is_recent
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.pages.fleet import flows_between, flows_of
 from trimtab.console.permissions import sees
@@ -13,6 +13,7 @@ from trimtab.console.pictures.fleet_map import MapFlow
 from trimtab.console.pictures.flow import time_range
 from trimtab.console.pulse import PULSE_TOPICS
 from trimtab.console.text import HOUR, cause_text, median, one_decimal, parse_time, reason_text
+from trimtab.console.workload_facts import STUCK, WAITING, WorkloadFacts
 
 MAX_ROWS = 80
 """A row has 25 elements, and a page should not have more than 3,000."""

@@ -3,10 +3,10 @@
 from typing import Any
 
 from trimtab.api.wording import plural
-from trimtab.console.facts import WorkloadFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.permissions import sees
 from trimtab.console.pulse import PULSE_TOPICS
+from trimtab.console.workload_facts import WorkloadFacts
 from trimtab.controllers.conditions import find_condition
 from trimtab.decide.ocm.explain import ClusterOutcome
 from trimtab.errors import NotFound

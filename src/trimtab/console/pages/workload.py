@@ -13,7 +13,7 @@ from trimtab.client.approvals import approve_move
 from trimtab.client.client import Client, resource_of
 from trimtab.console.actions import FIELD_MANAGER, ActionError, Form, action, value_of
 from trimtab.console.decision_history import PastDecision
-from trimtab.console.facts import CLUSTER_WIDE, WAITING, BudgetFacts, MoveFacts, WorkloadFacts
+from trimtab.console.facts import CLUSTER_WIDE, BudgetFacts, MoveFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.pages.moves import move_rows
 from trimtab.console.permissions import sees
@@ -22,6 +22,7 @@ from trimtab.console.pictures.history import moves_at, stages_of, title_of
 from trimtab.console.pulse import PULSE_TOPICS
 from trimtab.console.text import cause_text, day_time, iso, path_to, singular_text, workload_path
 from trimtab.console.why import WhyMatrix, affinity_text, explanation_of, help_for, why_matrix
+from trimtab.console.workload_facts import WAITING, WorkloadFacts
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement import state
 from trimtab.controllers.movement.approval import text_of

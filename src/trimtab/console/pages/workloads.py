@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from trimtab.console.facts import MOVING, NOWHERE, PLACED, SHORT, STUCK, WAITING, Cell, Facts, WorkloadFacts
+from trimtab.console.facts import Facts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.permissions import sees
 from trimtab.console.pulse import PULSE_TOPICS
 from trimtab.console.text import natural_order, path_to, query_of, replaced
+from trimtab.console.workload_facts import MOVING, NOWHERE, PLACED, SHORT, STUCK, WAITING, Cell, WorkloadFacts
 
 WINDOW = 100
 """Rows on one page."""

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from trimtab.console.facts import Cell, Facts
+from trimtab.console.facts import Facts
 from trimtab.console.pictures.svg import dot_count, dots, num, picture
 from trimtab.console.text import esc, shortened
+from trimtab.console.workload_facts import Cell
 
 __all__ = ["draw_delivery"]
 BOX_WIDTH, BOX_HEIGHT, GAP = 176.0, 58.0, 40.0

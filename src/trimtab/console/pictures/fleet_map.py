@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from trimtab.api.wording import plural, verb
-from trimtab.console.facts import CORDONED, DARK, DRAINING, JOINING, ClusterFacts, Facts
+from trimtab.console.cluster_facts import CORDONED, DARK, DRAINING, JOINING, ClusterFacts
+from trimtab.console.facts import Facts
 from trimtab.console.pictures.svg import Runs, dot_count, dots, num
 from trimtab.console.text import MINUS, cause_class, cause_text, cluster_path, esc, iso, one_decimal, shortened
 

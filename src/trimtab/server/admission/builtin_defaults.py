@@ -8,7 +8,7 @@ import orjson
 
 from trimtab.api.kind import Kind, kind_of
 from trimtab.api.kinds.disruption import DisruptionPolicy
-from trimtab.api.kinds.native.defaults import with_job_selector
+from trimtab.api.kinds.native.defaults.workloads import with_job_selector
 from trimtab.api.quantity import parse_quantity
 from trimtab.api.value import Raw
 from trimtab.server import api_errors

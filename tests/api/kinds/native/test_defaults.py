@@ -9,7 +9,8 @@ import trimtab.api.kinds
 from api.kinds.native.native_objects import objects
 from api.kinds.native.native_validation import decode_with_defaults
 from trimtab.api.kind import kinds
-from trimtab.api.kinds.native import codec, defaults
+from trimtab.api.kinds.native import codec
+from trimtab.api.kinds.native.defaults import workloads as workloads_defaults
 from trimtab.api.kinds.native.fields import message_name
 from trimtab.registry import discover
 
@@ -96,7 +97,7 @@ def test_job_selects_its_pods_by_its_uid() -> None:
         "batch/v1", "Job", {"metadata": {"name": "j"}, "spec": {"template": {"metadata": {}, "spec": {}}}}
     )
     job["metadata"]["uid"] = "u-1"
-    spec = defaults.with_job_selector(job)["spec"]
+    spec = workloads_defaults.with_job_selector(job)["spec"]
     assert spec["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": "u-1"}}
     assert spec["template"]["metadata"]["labels"]["job-name"] == "j"
     assert (job["spec"]["completions"], job["spec"]["parallelism"], job["spec"]["backoffLimit"]) == (1, 1, 6)

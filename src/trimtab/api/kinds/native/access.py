@@ -3,7 +3,7 @@
 import msgspec
 
 from trimtab.api.kind import kind
-from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.defaults import objects as objects_defaults
 from trimtab.api.kinds.native.rules import access
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Object, Value
@@ -59,7 +59,7 @@ class ClusterRole(Object):
     version="v1",
     plural="rolebindings",
     custom=False,
-    defaults=[defaults.role_binding],
+    defaults=[objects_defaults.role_binding],
     validators=[access.check_role_binding],
 )
 class RoleBinding(Object):
@@ -73,7 +73,7 @@ class RoleBinding(Object):
     plural="clusterrolebindings",
     namespaced=False,
     custom=False,
-    defaults=[defaults.role_binding],
+    defaults=[objects_defaults.role_binding],
     validators=[access.check_cluster_role_binding],
 )
 class ClusterRoleBinding(Object):

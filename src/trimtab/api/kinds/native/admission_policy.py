@@ -1,7 +1,7 @@
 """ValidatingAdmissionPolicies and their bindings: rules in CEL that may refuse a write."""
 
 from trimtab.api.kind import kind
-from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.defaults import extension as extension_defaults
 from trimtab.api.kinds.native.rules import admission_policies
 from trimtab.api.value import Object
 
@@ -17,7 +17,7 @@ _CATEGORIES = ["api-extensions"]
     namespaced=False,
     status=True,
     custom=False,
-    defaults=[defaults.validating_admission_policy],
+    defaults=[extension_defaults.validating_admission_policy],
     validators=[admission_policies.check_policy],
 )
 class ValidatingAdmissionPolicy(Object):
@@ -31,7 +31,7 @@ class ValidatingAdmissionPolicy(Object):
     categories=_CATEGORIES,
     namespaced=False,
     custom=False,
-    defaults=[defaults.validating_admission_policy_binding],
+    defaults=[extension_defaults.validating_admission_policy_binding],
     validators=[admission_policies.check_binding],
 )
 class ValidatingAdmissionPolicyBinding(Object):

@@ -1,7 +1,7 @@
 """APIServices: which server serves a version of a group."""
 
 from trimtab.api.kind import kind
-from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.defaults import extension as extension_defaults
 from trimtab.api.kinds.native.rules import api_services
 from trimtab.api.value import Object
 
@@ -15,7 +15,7 @@ from trimtab.api.value import Object
     status=True,
     custom=False,
     name="APIService",
-    defaults=[defaults.api_service],
+    defaults=[extension_defaults.api_service],
     validators=[api_services.check_api_service],
 )
 class ApiService(Object):

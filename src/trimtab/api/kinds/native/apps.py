@@ -3,7 +3,8 @@
 from datetime import datetime
 
 from trimtab.api.kind import ScalePaths, kind
-from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.defaults import pods as pods_defaults
+from trimtab.api.kinds.native.defaults import workloads as workloads_defaults
 from trimtab.api.kinds.native.pod import PodTemplateSpec
 from trimtab.api.kinds.native.rules import workloads
 from trimtab.api.selectors import LabelSelector
@@ -62,7 +63,7 @@ class DeploymentStatus(Value):
     status=True,
     scale=ScalePaths(),
     custom=False,
-    defaults=[defaults.deployment],
+    defaults=[workloads_defaults.deployment],
     validators=[workloads.check_deployment],
 )
 class Deployment(Object):
@@ -96,7 +97,7 @@ class ReplicaSetStatus(Value):
     status=True,
     scale=ScalePaths(),
     custom=False,
-    defaults=[defaults.replica_set],
+    defaults=[workloads_defaults.replica_set],
     validators=[workloads.check_replica_set],
 )
 class ReplicaSet(Object):
@@ -136,7 +137,7 @@ class StatefulSetStatus(Value):
     status=True,
     scale=ScalePaths(),
     custom=False,
-    defaults=[defaults.stateful_set],
+    defaults=[workloads_defaults.stateful_set],
     validators=[workloads.check_stateful_set],
 )
 class StatefulSet(Object):
@@ -172,7 +173,7 @@ class DaemonSetStatus(Value):
     categories=["all"],
     status=True,
     custom=False,
-    defaults=[defaults.daemon_set],
+    defaults=[workloads_defaults.daemon_set],
     validators=[workloads.check_daemon_set],
 )
 class DaemonSet(Object):
@@ -201,7 +202,7 @@ class ReplicationControllerSpec(Value):
     status=True,
     scale=ScalePaths(),
     custom=False,
-    defaults=[defaults.replication_controller],
+    defaults=[workloads_defaults.replication_controller],
     validators=[workloads.check_replication_controller],
 )
 class ReplicationController(Object):
@@ -209,6 +210,6 @@ class ReplicationController(Object):
     status: ReplicaSetStatus = ReplicaSetStatus()
 
 
-@kind(group="", version="v1", plural="podtemplates", custom=False, defaults=[defaults.pod_template_object])
+@kind(group="", version="v1", plural="podtemplates", custom=False, defaults=[pods_defaults.pod_template_object])
 class PodTemplate(Object):
     template: PodTemplateSpec = PodTemplateSpec()

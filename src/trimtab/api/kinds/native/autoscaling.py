@@ -1,7 +1,7 @@
 """HorizontalPodAutoscalers in v2, and the conversion from and to v1, which `kubectl autoscale` still sends."""
 
 from trimtab.api.kind import OtherVersion, kind
-from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.defaults import workloads as workloads_defaults
 from trimtab.api.kinds.native.rules import autoscaling
 from trimtab.api.value import Object, Raw, Value
 
@@ -71,7 +71,7 @@ def _to_v1(raw: Raw) -> Raw:
     categories=["all"],
     status=True,
     custom=False,
-    defaults=[defaults.autoscaler],
+    defaults=[workloads_defaults.autoscaler],
     validators=[autoscaling.check_horizontal_pod_autoscaler],
 )
 class HorizontalPodAutoscaler(Object):

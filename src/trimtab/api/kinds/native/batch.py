@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from trimtab.api.kind import kind
-from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.defaults import workloads as workloads_defaults
 from trimtab.api.kinds.native.pod import PodTemplateSpec
 from trimtab.api.kinds.native.rules import workloads
 from trimtab.api.selectors import LabelSelector
@@ -49,7 +49,7 @@ class JobStatus(Value):
     categories=["all"],
     status=True,
     custom=False,
-    defaults=[defaults.job],
+    defaults=[workloads_defaults.job],
     validators=[workloads.check_job],
 )
 class Job(Object):
@@ -82,7 +82,7 @@ class CronJobSpec(Value):
     categories=["all"],
     status=True,
     custom=False,
-    defaults=[defaults.cron_job],
+    defaults=[workloads_defaults.cron_job],
     validators=[workloads.check_cron_job],
 )
 class CronJob(Object):

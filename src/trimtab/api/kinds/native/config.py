@@ -1,7 +1,7 @@
 """Configuration of pods: ConfigMaps, Secrets, ServiceAccounts."""
 
 from trimtab.api.kind import kind
-from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.defaults import objects as objects_defaults
 from trimtab.api.kinds.native.rules import config
 from trimtab.api.value import Object, Value
 
@@ -14,7 +14,12 @@ class ConfigMap(Object):
 
 
 @kind(
-    group="", version="v1", plural="secrets", custom=False, defaults=[defaults.secret], validators=[config.check_secret]
+    group="",
+    version="v1",
+    plural="secrets",
+    custom=False,
+    defaults=[objects_defaults.secret],
+    validators=[config.check_secret],
 )
 class Secret(Object):
     data: dict[str, str] = {}

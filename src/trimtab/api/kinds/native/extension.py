@@ -1,7 +1,7 @@
 """Kinds that extend the API: CustomResourceDefinitions and webhook configurations."""
 
 from trimtab.api.kind import kind
-from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.defaults import extension as extension_defaults
 from trimtab.api.kinds.native.rules import extensions
 from trimtab.api.value import Object
 
@@ -17,7 +17,7 @@ _CATEGORIES = ["api-extensions"]
     namespaced=False,
     status=True,
     custom=False,
-    defaults=[defaults.custom_resource_definition],
+    defaults=[extension_defaults.custom_resource_definition],
     validators=[extensions.check_custom_resource_definition],
 )
 class CustomResourceDefinition(Object):
@@ -31,7 +31,7 @@ class CustomResourceDefinition(Object):
     categories=_CATEGORIES,
     namespaced=False,
     custom=False,
-    defaults=[defaults.mutating_webhooks],
+    defaults=[extension_defaults.mutating_webhooks],
     validators=[extensions.check_webhooks],
 )
 class MutatingWebhookConfiguration(Object):
@@ -45,7 +45,7 @@ class MutatingWebhookConfiguration(Object):
     categories=_CATEGORIES,
     namespaced=False,
     custom=False,
-    defaults=[defaults.validating_webhooks],
+    defaults=[extension_defaults.validating_webhooks],
     validators=[extensions.check_webhooks],
 )
 class ValidatingWebhookConfiguration(Object):

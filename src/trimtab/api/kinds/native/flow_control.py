@@ -3,7 +3,7 @@
 import msgspec
 
 from trimtab.api.kind import kind
-from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.defaults import extension as extension_defaults
 from trimtab.api.kinds.native.rules import flow_control
 from trimtab.api.value import Object, Value
 
@@ -69,7 +69,7 @@ class FlowSchemaSpec(Value):
     namespaced=False,
     status=True,
     custom=False,
-    defaults=[defaults.flow_schema],
+    defaults=[extension_defaults.flow_schema],
     validators=[flow_control.check_flow_schema],
 )
 class FlowSchema(Object):
@@ -112,7 +112,7 @@ class PriorityLevelSpec(Value):
     namespaced=False,
     status=True,
     custom=False,
-    defaults=[defaults.priority_level_configuration],
+    defaults=[extension_defaults.priority_level_configuration],
     validators=[flow_control.check_priority_level],
 )
 class PriorityLevelConfiguration(Object):

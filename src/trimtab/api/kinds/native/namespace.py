@@ -1,7 +1,7 @@
 """Namespaces: scopes for the names of objects."""
 
 from trimtab.api.kind import kind
-from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.defaults import objects as objects_defaults
 from trimtab.api.value import Object, Value
 
 
@@ -21,7 +21,7 @@ class NamespaceStatus(Value):
     namespaced=False,
     status=True,
     custom=False,
-    defaults=[defaults.namespace],
+    defaults=[objects_defaults.namespace],
 )
 class Namespace(Object):
     spec: NamespaceSpec = NamespaceSpec()

@@ -3,7 +3,7 @@
 import msgspec
 
 from trimtab.api.kind import kind
-from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.defaults import network as network_defaults
 from trimtab.api.kinds.native.rules import network
 from trimtab.api.value import IntOrString, Object, Value
 
@@ -45,7 +45,7 @@ class ServiceStatus(Value):
     categories=["all"],
     status=True,
     custom=False,
-    defaults=[defaults.service],
+    defaults=[network_defaults.service],
     validators=[network.check_service],
 )
 class Service(Object):
@@ -53,12 +53,18 @@ class Service(Object):
     status: ServiceStatus = ServiceStatus()
 
 
-@kind(group="", version="v1", plural="endpoints", short=["ep"], custom=False, defaults=[defaults.endpoints])
+@kind(group="", version="v1", plural="endpoints", short=["ep"], custom=False, defaults=[network_defaults.endpoints])
 class Endpoints(Object):
     """No typed fields: nothing here reads them."""
 
 
-@kind(group="discovery.k8s.io", version="v1", plural="endpointslices", custom=False, defaults=[defaults.endpoint_slice])
+@kind(
+    group="discovery.k8s.io",
+    version="v1",
+    plural="endpointslices",
+    custom=False,
+    defaults=[network_defaults.endpoint_slice],
+)
 class EndpointSlice(Object):
     """No typed fields: nothing here reads them."""
 
@@ -91,7 +97,7 @@ class IngressClass(Object):
     plural="networkpolicies",
     short=["netpol"],
     custom=False,
-    defaults=[defaults.network_policy],
+    defaults=[network_defaults.network_policy],
 )
 class NetworkPolicy(Object):
     """No typed fields: nothing here reads them."""

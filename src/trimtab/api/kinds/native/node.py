@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 from trimtab.api.kind import kind
-from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.defaults import objects as objects_defaults
 from trimtab.api.kinds.native.rules import node
 from trimtab.api.value import Object, QuantityText, Value
 
@@ -69,7 +69,7 @@ class NodeStatus(Value):
     namespaced=False,
     status=True,
     custom=False,
-    defaults=[defaults.node],
+    defaults=[objects_defaults.node],
     validators=[node.check_node],
 )
 class Node(Object):

@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from trimtab.api.kind import kind
-from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.defaults import pods as pods_defaults
 from trimtab.api.kinds.native.node import Taint
 from trimtab.api.kinds.native.rules import pods
 from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
@@ -268,7 +268,7 @@ class PodStatus(Value):
     categories=["all"],
     status=True,
     custom=False,
-    defaults=[defaults.pod],
+    defaults=[pods_defaults.pod],
     validators=[pods.check_pod],
 )
 class Pod(Object):

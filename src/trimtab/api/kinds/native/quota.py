@@ -1,7 +1,7 @@
 """Limits for the resources of a namespace (ResourceQuota) and of one object in it (LimitRange)."""
 
 from trimtab.api.kind import kind
-from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.defaults import objects as objects_defaults
 from trimtab.api.kinds.native.rules import quota
 from trimtab.api.value import Object, QuantityText, Value
 
@@ -47,7 +47,7 @@ class ResourceQuota(Object):
     plural="limitranges",
     short=["limits"],
     custom=False,
-    defaults=[defaults.limit_range],
+    defaults=[objects_defaults.limit_range],
     validators=[quota.check_limit_range],
 )
 class LimitRange(Object):

@@ -1,7 +1,7 @@
 """PriorityClasses and RuntimeClasses, which pods refer to by name."""
 
 from trimtab.api.kind import kind
-from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.defaults import objects as objects_defaults
 from trimtab.api.kinds.native.rules import scheduling
 from trimtab.api.value import Object, QuantityText, Value
 
@@ -13,7 +13,7 @@ from trimtab.api.value import Object, QuantityText, Value
     short=["pc"],
     namespaced=False,
     custom=False,
-    defaults=[defaults.priority_class],
+    defaults=[objects_defaults.priority_class],
     validators=[scheduling.check_priority_class],
 )
 class PriorityClass(Object):

@@ -1,7 +1,7 @@
 """Storage kinds: claims, volumes, classes, attachments, and the capabilities of CSI drivers."""
 
 from trimtab.api.kind import kind
-from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.defaults import storage as storage_defaults
 from trimtab.api.kinds.native.pod import NodeSelector
 from trimtab.api.kinds.native.rules import storage
 from trimtab.api.value import Object, QuantityText, Value
@@ -31,7 +31,7 @@ class PersistentVolumeClaimStatus(Value):
     short=["pvc"],
     status=True,
     custom=False,
-    defaults=[defaults.persistent_volume_claim],
+    defaults=[storage_defaults.persistent_volume_claim],
     validators=[storage.check_persistent_volume_claim],
 )
 class PersistentVolumeClaim(Object):
@@ -57,7 +57,7 @@ class PersistentVolumeSpec(Value):
     namespaced=False,
     status=True,
     custom=False,
-    defaults=[defaults.persistent_volume],
+    defaults=[storage_defaults.persistent_volume],
     validators=[storage.check_persistent_volume],
 )
 class PersistentVolume(Object):
@@ -71,7 +71,7 @@ class PersistentVolume(Object):
     short=["sc"],
     namespaced=False,
     custom=False,
-    defaults=[defaults.storage_class],
+    defaults=[storage_defaults.storage_class],
     validators=[storage.check_storage_class],
 )
 class StorageClass(Object):
