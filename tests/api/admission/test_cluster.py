@@ -55,3 +55,9 @@ def test_cluster_name_has_at_most_48_characters() -> None:
     raw = cluster()
     raw["metadata"]["name"] = "x" * 49
     assert errors_of(CLUSTERS, raw)[0].endswith("must be no more than 48 characters")
+
+
+def test_a_changed_spec_is_checked_and_an_unchanged_one_is_not_checked_again() -> None:
+    stored = cluster(region="a b")
+    assert errors_of(CLUSTERS, {**cluster(region="a b"), "status": {"kubernetesVersion": "v1.32.0"}}, stored) == []
+    assert errors_of(CLUSTERS, cluster(region="b c"), stored)
