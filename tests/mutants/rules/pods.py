@@ -8,6 +8,20 @@ QUOTA, QUOTA_TESTS = "server/admission/priority_quota.py", ("server/admission/te
 
 MUTANTS = (
     Mutant(
+        "Busy programs of one pod take turns with others.",
+        "simulate/kubelets/pod_lifecycle.py",
+        "if done > MAX_STEPS_AT_ONCE:",
+        "if False:",
+        ("simulate/kubelets/test_pod_lifecycle.py",),
+    ),
+    Mutant(
+        "Commands that are executed in containers take turns.",
+        "simulate/containers/commands.py",
+        "async with turn:\n                await asyncio.sleep(0)\n                seconds",
+        "if True:\n                seconds",
+        ("simulate/containers/test_commands.py",),
+    ),
+    Mutant(
         "A probe whose command does not end has failed.",
         "simulate/containers/probes.py",
         "    return False\n\n\ndef can_change(",

@@ -1,6 +1,10 @@
 """Commands that somebody executes in a container."""
 
+import asyncio
 import random
+from collections.abc import Coroutine
+from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -13,7 +17,7 @@ from trimtab.simulate.containers.programs import ContainerContext
 def run(*command: str, text: str = "", files: Files | None = None) -> tuple[int, str]:
     context = ContainerContext({"HOSTNAME": "p"}, files or Files(), random.Random(0), "p")
     output: list[str] = []
-    code = run_virtually(run_command(command, text, context, output.append))
+    code = run_virtually(run_command(command, text, context, output.append, asyncio.Lock()))
     return code, "".join(output)
 
 
@@ -51,3 +55,25 @@ def test_command_changes_the_files_of_the_container() -> None:
     files.write("/www/index.html", "page")
     assert run("sh", "-c", "mv /www/index.html /tmp/", files=files)[0] == 0
     assert (files.read("/www/index.html"), files.read("/tmp/index.html")) == (None, "page")
+
+
+def test_commands_take_turns_with_each_other_and_with_the_event_loop() -> None:
+    async def scenario() -> list[str]:
+        order, turn = list[str](), asyncio.Lock()
+
+        async def count_turns() -> None:
+            for _ in range(20):
+                order.append("turn")
+                await asyncio.sleep(0)
+
+        def command(name: str) -> Coroutine[Any, Any, int]:
+            context = ContainerContext({}, Files(), random.Random(1))
+            return run_command(["sh", "-c", f"echo {name}"], "", context, order.append, turn)
+
+        await asyncio.gather(count_turns(), *(command(str(number)) for number in range(5)))
+        return order
+
+    order = run_virtually(scenario())
+    written = [place for place, text in enumerate(order) if text != "turn"]
+    assert len(written) == 5
+    assert all("turn" in order[one:other] for one, other in pairwise(written))

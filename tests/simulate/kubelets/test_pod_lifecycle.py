@@ -1,11 +1,14 @@
 import asyncio
+import random
 from datetime import UTC, datetime
 
 from simulate.fixtures import DEPLOYMENTS, deployment, run_in_member
 from trimtab.api.kinds.native.pod import Pod, PodSpec
 from trimtab.api.value import Meta
+from trimtab.simulate.containers.files import Files
+from trimtab.simulate.containers.programs import ContainerContext
 from trimtab.simulate.kubelets.behaviour import CRASH, Behaviour, BehaviourOverride
-from trimtab.simulate.kubelets.pod_lifecycle import PodLifecycle
+from trimtab.simulate.kubelets.pod_lifecycle import MAX_STEPS_AT_ONCE, PodLifecycle
 from trimtab.simulate.member import SimulatedMember
 
 
@@ -59,3 +62,26 @@ def test_backoff_doubles_up_to_its_limit_and_is_reset_after_a_long_run() -> None
     pod.change_behaviour(pod.behaviour._replace(crash=600.0), now)
     now += 599.0
     assert pod.advance(now) == now + 10
+
+
+def test_busy_programs_of_many_containers_take_turns() -> None:
+    pod = Pod(metadata=Meta(name="web", namespace="default"), spec=PodSpec())
+    busy = {"image": "busybox", "command": ["sh", "-c", "while true; do :; done"]}
+    busy["readinessProbe"] = {"exec": {"command": busy["command"]}}
+    raw = {"spec": {"containers": [{"name": f"c{number}", **busy} for number in range(50)]}}
+    behaviour = Behaviour(start=0, ready=0, stop=0, run=None)
+    many = PodLifecycle(
+        pod,
+        raw,
+        behaviour,
+        0.0,
+        lambda moment: datetime.fromtimestamp(moment, tz=UTC),
+        lambda _: ContainerContext({}, Files(), random.Random(1)),
+    )
+    done = 0
+    for _ in range(100):
+        assert many.advance(1.0) is not None
+        steps = sum(container.steps_done for container in many.containers)
+        assert steps - done < 5 * MAX_STEPS_AT_ONCE
+        done = steps
+    assert all(container.steps_done for container in many.containers)

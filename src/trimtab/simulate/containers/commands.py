@@ -16,9 +16,12 @@ NOT_FOUND, TIMED_OUT = 127, 124
 
 
 async def run_command(
-    command: Sequence[str], text: str, context: ContainerContext, write: Callable[[str], None]
+    command: Sequence[str], text: str, context: ContainerContext, write: Callable[[str], None], turn: asyncio.Lock
 ) -> int:
-    """The exit code of the command; `text` is its input, which a shell without a script runs and `cat` prints."""
+    """The exit code of the command; `text` is its input, which a shell without a script runs and `cat` prints.
+
+    Commands that share `turn` run one at a time until each sleeps, with a turn of the event loop in between.
+    """
     name, *arguments = command
     name = name.rpartition("/")[2]
     if text and not arguments and name in SHELLS:
@@ -31,7 +34,9 @@ async def run_command(
     run, slept = launch.program(write), 0.0
     while True:
         try:
-            seconds = next(run)
+            async with turn:
+                await asyncio.sleep(0)
+                seconds = next(run)
         except StopIteration as end:
             return int(end.value or 0)
         except Exit as end:

@@ -60,6 +60,11 @@ class ContainerLifecycle:
         return self.running_since is not None and (self._startup is None or self._startup.holds)
 
     @property
+    def steps_done(self) -> int:
+        """How much its program and probes have done since it started."""
+        return self.context.effort.total if self.context is not None else 0
+
+    @property
     def has_run(self) -> bool:
         return self.running_since is not None or self.last_termination is not None or self.termination is not None
 

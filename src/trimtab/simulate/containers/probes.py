@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from trimtab.api.value import Raw
 from trimtab.simulate.containers.programs import ContainerContext, Launch
-from trimtab.simulate.containers.shell import Shell
+from trimtab.simulate.containers.shell import Run, Shell
 from trimtab.simulate.containers.shell_state import MAX_STEPS_WITHOUT_SLEEP, Exit
 from trimtab.simulate.containers.shell_syntax import UnsupportedScript
 
@@ -50,7 +50,13 @@ def _run_command(command: list[str], context: ContainerContext) -> bool:
     if not command:
         return True
     shell = Shell(dict(context.environment), context.files, context.rng, lambda _: None)
-    run = shell.call(command, lambda _: None)
+    try:
+        return _ends_well(shell, shell.call(command, lambda _: None))
+    finally:
+        context.effort.total += shell.effort.total
+
+
+def _ends_well(shell: Shell, run: Run) -> bool:
     try:
         slept = 0.0
         while slept <= MAX_SECONDS and shell.effort.total <= MAX_STEPS_WITHOUT_SLEEP:

@@ -18,7 +18,14 @@ from trimtab.server.admission.dynamic.service_calls import ServerAnswer
 from trimtab.simulate.containers.connections import Listener, send_chunks
 from trimtab.simulate.containers.files import Files
 from trimtab.simulate.containers.input_buffer import InputBuffer
-from trimtab.simulate.containers.shell import SHELLS, Run, Shell, check_is_simulated, script_of
+from trimtab.simulate.containers.shell import (
+    CHARACTERS_PER_PARSING_STEP,
+    SHELLS,
+    Run,
+    Shell,
+    check_is_simulated,
+    script_of,
+)
 from trimtab.simulate.containers.shell_state import EPOCH, Effort
 from trimtab.simulate.containers.shell_syntax import Node, UnsupportedScript, parse_script
 from trimtab.simulate.containers.utilities import UTILITIES
@@ -112,7 +119,9 @@ def find_launch(container: Raw, context: ContainerContext) -> Launch | None:
     name = arguments[0].rpartition("/")[2]
     try:
         if name in SHELLS:
-            node = parse_script(script_of(arguments[1:]))
+            script = script_of(arguments[1:])
+            context.effort.add(len(script) // CHARACTERS_PER_PARSING_STEP)
+            node = parse_script(script)
             check_is_simulated(node)
             return _script_launch(context, node)
         if name in UTILITIES or name in ("sleep", "read"):

@@ -29,6 +29,8 @@ class ContainerAccess:
     def __init__(self) -> None:
         self._workers: PodWorkers | None = None
         self._times: LoopTimes
+        self._turn = asyncio.Lock()
+        """Held by the command that runs now."""
 
     def attach(self, workers: PodWorkers, times: LoopTimes) -> None:
         """Give access to the containers of these workers' pods; `times` converts their times."""
@@ -78,7 +80,7 @@ class ContainerAccess:
             raise BadRequest(str(fault)) from None
         if context is None:
             raise BadRequest(f'container "{container}" is not running')
-        return await run_command(command, text, context, write)
+        return await run_command(command, text, context, write, self._turn)
 
     async def _command_context(self, pod: Raw, container: str) -> ContainerContext | None:
         """What a command in a running container of this pod sees; None if it does not run."""

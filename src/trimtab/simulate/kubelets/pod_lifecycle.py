@@ -1,6 +1,6 @@
 """The state of one pod on its node, as a kubelet reports it: its init containers in order, then its containers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from trimtab.api.kinds.native.pod import Pod
@@ -14,6 +14,8 @@ ContextOf = Callable[[Raw], ContainerContext | None]
 INIT_BEHAVIOUR = Behaviour(start=0.0, ready=0.0, stop=0.0, run=0.0)
 """An init container whose program is not known succeeds at once."""
 CONFIG_RETRY_SECONDS = 5.0
+MAX_STEPS_AT_ONCE = 1_000
+"""What programs of one pod do before others have a turn."""
 DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 
 
@@ -53,6 +55,7 @@ class PodLifecycle:
         spec = raw["spec"]
         self.inits = [self._new_container(one, init=True) for one in spec.get("initContainers") or ()]
         self.containers = [self._new_container(one) for one in spec.get("containers") or ()]
+        self._next_container = 0
         self.ephemerals: list[ContainerLifecycle] = []
         if pod.status.phase == "Running":  # the pod started before this kubelet did
             self._resume(pod, now)
@@ -152,13 +155,27 @@ class PodLifecycle:
         if self.config_errors:
             return now + CONFIG_RETRY_SECONDS
         waits = [deadline, self._advance_inits(now)]
-        waits += [one.advance(now) for one in self.containers]
+        waits += self._advance_containers(now)
         if not self._is_running():
             for sidecar in self.inits:
                 sidecar.stop(now, 0, "Completed")
             return None
         waits += [one.advance(now) for one in self.ephemerals]
         return min((one for one in waits if one is not None), default=None)
+
+    def _advance_containers(self, now: float) -> Iterator[float | None]:
+        """Advance all containers; when those of the first ones do much, the others follow after a turn of the event loop."""
+        begin, done = self._next_container, 0
+        self._next_container = 0
+        for number in (*range(begin, len(self.containers)), *range(begin)):
+            if done > MAX_STEPS_AT_ONCE:
+                self._next_container = number
+                yield now
+                return
+            container = self.containers[number]
+            before = container.steps_done
+            yield container.advance(now)
+            done += max(0, container.steps_done - before)
 
     def _advance_inits(self, now: float) -> float | None:
         """Run the init containers one after the other, then schedule the containers."""
