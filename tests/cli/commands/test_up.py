@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from cli.processes import CLUSTERS, PROXY, apply_example, eventually, ready_replicas, up, with_kube_client
 from trimtab.cli.commands.explain import command as explain_command
-from trimtab.cli.commands.up import address_text, plan_from_options, welcome_text
+from trimtab.cli.commands.up import address_text, welcome_text
 from trimtab.cli.commands.up import command as up_command
 from trimtab.client.client import Resource
 from trimtab.errors import InputError, NotFound
@@ -53,16 +53,6 @@ def cluster_exists(kubeconfig: Path, cluster: str) -> bool:
     except NotFound:
         return False
     return True
-
-
-def test_fleet_is_planned_from_options() -> None:
-    counted = plan_from_options(None, 5, 2, no_fleet=False)
-    assert counted is not None
-    assert (len(counted.members), counted.node_count) == (5, 10)
-    assert plan_from_options(None, None, None, no_fleet=True).members == ()  # type: ignore[union-attr]
-    assert plan_from_options(None, None, None, no_fleet=False) is None
-    with pytest.raises(Exception, match="give only one of"):
-        plan_from_options(Path("fleet.yaml"), 5, None, no_fleet=False)
 
 
 def test_welcome_text_names_three_members_and_counts_the_others() -> None:

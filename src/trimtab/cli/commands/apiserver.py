@@ -10,6 +10,7 @@ import click
 from trimtab.cli.support.options.audit import audit_options, take_audit_settings
 from trimtab.cli.support.options.encryption import encryption_option
 from trimtab.cli.support.options.flow_control import flow_control_options, flow_limits
+from trimtab.cli.support.options.serving import bind_option, new_data_dir_option, port_option
 from trimtab.cli.support.processes import run_process
 from trimtab.telemetry import configure_logging
 
@@ -19,21 +20,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("trimtab-data"),
-    show_default=True,
-    help="Directory for all data.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=6443,
-    show_default=True,
-    help="Port to serve on; 0 selects a free port.",
-)
-@click.option("--bind", default="127.0.0.1", show_default=True, help="Address to serve on.")
+@new_data_dir_option("trimtab-data")
+@port_option(6443)
+@bind_option
 @flow_control_options
 @audit_options
 @encryption_option

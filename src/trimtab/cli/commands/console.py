@@ -9,6 +9,7 @@ from trimtab.api.profile import PROFILES
 from trimtab.cli.commands.controllers import run_until_signalled
 from trimtab.cli.support.client import kubeconfig_options
 from trimtab.cli.support.options.oidc import oidc_client_options, oidc_issuer
+from trimtab.cli.support.options.serving import bind_option, port_option
 from trimtab.cli.support.options.settings import parse_settings
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials, load
@@ -31,14 +32,8 @@ from trimtab.telemetry import configure_logging
 
 @click.command()
 @kubeconfig_options
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=7443,
-    show_default=True,
-    help="Port to serve on; 0 selects a free port.",
-)
-@click.option("--bind", default="127.0.0.1", show_default=True, help="Address to serve on.")
+@port_option(7443)
+@bind_option
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),

@@ -18,14 +18,14 @@ from trimtab.cli.support.options.encryption import encryption_option
 from trimtab.cli.support.options.flow_control import flow_control_options, flow_limits
 from trimtab.cli.support.options.notifications import notification_options, webhook_target
 from trimtab.cli.support.options.oidc import oidc_issuer, oidc_options
+from trimtab.cli.support.options.serving import bind_option, new_data_dir_option, port_option
+from trimtab.cli.support.options.simulated_fleet import simulated_fleet_options, take_fleet
 from trimtab.cli.support.options.traces import trace_options, trace_target
 
 if TYPE_CHECKING:
     from trimtab.dryrun.fleet_state import FleetState
     from trimtab.local_fleet import LocalFleet
-    from trimtab.simulate.fleet import FleetPlan
 
-NO_FLEET = "--no-fleet"
 EXAMPLE = """# A Deployment, and a policy that divides its replicas by the available capacity of each cluster.
 apiVersion: apps/v1
 kind: Deployment
@@ -55,33 +55,10 @@ spec:
 
 
 @click.command()
-@click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path(".trimtab"),
-    show_default=True,
-    help="Directory for all data.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=6443,
-    show_default=True,
-    help="Port to serve on; 0 selects a free port.",
-)
-@click.option("--bind", default="127.0.0.1", show_default=True, help="Address to serve on.")
-@click.option(
-    "--fleet", "fleet_file", type=click.Path(path_type=Path), help="File that describes the simulated members."
-)
-@click.option(
-    "--from",
-    "snapshot",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Simulate the clusters and workloads of a snapshot that `trimtab snapshot` has written.",
-)
-@click.option("--clusters", type=click.IntRange(1, 1000), help="Number of simulated member clusters.")
-@click.option("--nodes", type=click.IntRange(1, 1000), help="Number of nodes of each simulated member.  [default: 3]")
-@click.option(NO_FLEET, is_flag=True, help="Start without simulated members.")
+@new_data_dir_option(".trimtab")
+@port_option(6443)
+@bind_option
+@simulated_fleet_options
 @click.option(
     "--pull", type=click.IntRange(0, 1000), help="Number of members in Pull mode, the last ones.  [default: 0]"
 )
@@ -130,11 +107,6 @@ def command(
     data_dir: Path,
     port: int,
     bind: str,
-    fleet_file: Path | None,
-    snapshot: Path | None,
-    clusters: int | None,
-    nodes: int | None,
-    no_fleet: bool,
     pull: int | None,
     system_workloads: bool,
     contexts: tuple[str, ...],
@@ -167,12 +139,7 @@ def command(
     from trimtab.telemetry import configure_logging  # noqa: PLC0415
 
     configure_logging(verbosity=verbose, as_json=log_format == "json")
-    plan = plan_from_options(fleet_file, clusters, nodes, no_fleet=no_fleet)
-    saved = None
-    if snapshot is not None:
-        if plan is not None:
-            raise click.UsageError("--from cannot be combined with --fleet, --clusters, --nodes and --no-fleet")
-        saved, plan = read_saved_fleet(snapshot, data_dir)
+    plan, saved = take_fleet(further, data_dir)
     sign_in = {name: further.pop(name) for name in list(further) if name.startswith("oidc_")}
     audit = take_audit_settings(further)
     saved_settings = saved.settings if saved is not None else {}
@@ -195,36 +162,6 @@ def command(
     )
     fleet = LocalFleet(data_dir, bind, port, plan, profile, controller_settings, options)
     run_process(serve(fleet, saved))
-
-
-def plan_from_options(
-    fleet_file: Path | None, clusters: int | None, nodes: int | None, *, no_fleet: bool
-) -> "FleetPlan | None":
-    """The fleet that the options describe; None when no option does."""
-    from trimtab.simulate.fleet import FleetPlan, read_fleet, uniform_fleet  # noqa: PLC0415
-
-    counted = clusters is not None or nodes is not None
-    if (fleet_file is not None) + counted + no_fleet > 1:
-        raise click.UsageError("give only one of --fleet, --clusters (with --nodes) and --no-fleet")
-    if no_fleet:
-        return FleetPlan()
-    if fleet_file is not None:
-        return read_fleet(fleet_file)
-    return uniform_fleet(clusters or 3, nodes or 3) if counted else None
-
-
-def read_saved_fleet(snapshot: Path, data_dir: Path) -> "tuple[FleetState, FleetPlan]":
-    """The state of a snapshot and members like its clusters; a data directory that has a fleet is refused."""
-    from trimtab.dryrun.snapshot import read_snapshot  # noqa: PLC0415
-    from trimtab.errors import InputError  # noqa: PLC0415
-    from trimtab.runtime.declarations import load_declarations  # noqa: PLC0415
-    from trimtab.stories.saved_fleet import fleet_plan_of  # noqa: PLC0415
-
-    if (data_dir / "fleet.json").exists():
-        raise InputError(f"{data_dir} has a fleet already; give another --data-dir to start from a snapshot")
-    load_declarations()
-    state = read_snapshot(snapshot)
-    return state, fleet_plan_of(state, pace="fast")
 
 
 async def load_saved_fleet(fleet: "LocalFleet", saved: "FleetState") -> None:

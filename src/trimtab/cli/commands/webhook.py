@@ -10,6 +10,7 @@ from trimtab.api.value import Raw
 from trimtab.cli.commands.controllers import run_until_signalled
 from trimtab.cli.commands.crds import custom_kinds, dump_crd
 from trimtab.cli.support.client import kubeconfig_options
+from trimtab.cli.support.options.serving import port_option
 from trimtab.cli.support.probes import ProbeEndpoints, health_option, serve_probes
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
@@ -21,13 +22,7 @@ from trimtab.webhook.service import WebhookService, WebhookSettings
 
 @click.command()
 @kubeconfig_options
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=9443,
-    show_default=True,
-    help="Port to serve on; 0 selects a free port.",
-)
+@port_option(9443)
 @click.option("--bind", default="", help="Address to serve on; default: all addresses.")
 @click.option(
     "--namespace", default="trimtab-system", show_default=True, help="Namespace of the Secret and the Service."
