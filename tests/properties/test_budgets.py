@@ -20,10 +20,10 @@ from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
 from trimtab.decide.pods.budgets.pod_budgets import RATE_ANNOTATION
 from trimtab.errors import ApiError
+from trimtab.rescheduling.configuration import NAMESPACE
 from trimtab.rescheduling.drain import DrainOptions, NodeDrain
 from trimtab.rescheduling.eviction_client import evict as ask_to_go
 from trimtab.rescheduling.eviction_client import eviction_body
-from trimtab.rescheduling.rescheduler import NAMESPACE
 from trimtab.simulate.member import SimulatedMember
 from trimtab.simulate.scheduling.pod_scheduler import PodScheduler
 

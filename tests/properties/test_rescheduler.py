@@ -17,7 +17,9 @@ from trimtab.clock import LoopClock
 from trimtab.decide.pods.avoid_list import AVOID_PODS_ANNOTATION
 from trimtab.decide.rescheduling.history import REVERSAL_WINDOW, MoveRecord, ReschedulingHistory
 from trimtab.errors import NotFound
-from trimtab.rescheduling.rescheduler import NAMESPACE, STATE, Rescheduler
+from trimtab.rescheduling.configuration import NAMESPACE
+from trimtab.rescheduling.rescheduler import Rescheduler
+from trimtab.rescheduling.stored_history import STATE
 from trimtab.simulate.member import SimulatedMember
 
 CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")

@@ -18,7 +18,8 @@ from trimtab.decide.pods.avoid_list import AVOID_PODS_ANNOTATION, AvoidEntry, Po
 from trimtab.decide.rescheduling.history import MoveRecord
 from trimtab.decide.rescheduling.plan import ReschedulingPlan
 from trimtab.errors import NotFound, TooManyRequests
-from trimtab.rescheduling.rescheduler import Rescheduler, read_config
+from trimtab.rescheduling.configuration import read_config
+from trimtab.rescheduling.rescheduler import Rescheduler
 from trimtab.simulate.fleet import FleetPlan
 from trimtab.simulate.kubelets.behaviour import CRASH, OUT_OF_MEMORY, BehaviourOverride
 from trimtab.simulate.member import SimulatedMember
@@ -73,7 +74,7 @@ def test_pods_move_from_a_full_node_to_idle_ones_and_then_stay() -> None:
         spread = ready_pods_by_node(member)
         assert max(spread.values()) < 7
         assert sum(spread.values()) == 8
-        moved = member.rescheduler._history.moves
+        moved = member.rescheduler.stored.history.moves
         assert moved
         assert all(move.outcome == "Done" for move in moved)
         await asyncio.sleep(7200)
@@ -227,13 +228,13 @@ def test_invalid_configuration_keeps_the_previous_one_and_is_reported() -> None:
         await asyncio.sleep(120)
         await write_config(member, {"rescheduler.yaml": "preset: reckless"})
         await asyncio.sleep(120)
-        assert "no preset 'reckless'" in member.rescheduler.config_error
-        assert member.rescheduler._config is not None
+        assert "no preset 'reckless'" in member.rescheduler.configuration.error
+        assert member.rescheduler.configuration.current is not None
         events = (await member.client.list(EVENTS, "kube-system")).items
         assert any(one["reason"] == "InvalidConfiguration" and one["type"] == "Warning" for one in events)
         await configure(member, "BetterAffinity")
         await asyncio.sleep(120)
-        assert member.rescheduler.config_error == ""
+        assert member.rescheduler.configuration.error == ""
 
     run_in_member(scenario)
 
@@ -459,7 +460,7 @@ def test_new_configuration_is_loaded_within_a_minute_whatever_the_interval() -> 
         await asyncio.sleep(200)
         await configure(member, "UnderutilisedNodes", interval="60s")
         await asyncio.sleep(61)
-        assert member.rescheduler.goals == "UnderutilisedNodes: aggressive"
+        assert member.rescheduler.configuration.goals == "UnderutilisedNodes: aggressive"
         assert len(ready_pods_by_node(member)) > 1
 
     run_in_member(scenario)
@@ -559,7 +560,9 @@ def test_metrics_count_moves_and_wasted_moves() -> None:
         await configure(member, "UnderutilisedNodes")
         await asyncio.sleep(900)
         wasted = MoveRecord(owner="x", source="a", target="a", outcome="ReturnedToSameNode", at=LoopClock().now())
-        member.rescheduler._history = member.rescheduler._history.with_moves([wasted] * 3, LoopClock().now())
+        member.rescheduler.stored.history = member.rescheduler.stored.history.with_moves(
+            [wasted] * 3, LoopClock().now()
+        )
         return {(one.name, one.labels.get("outcome", "")): one.value for one in member.rescheduler.samples()}
 
     metrics = run_in_member(scenario)

@@ -4,44 +4,39 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from trimtab.api.kind import kind_of
-from trimtab.api.kinds.disruption import DisruptionBudget
-from trimtab.api.kinds.native.apps import Deployment, ReplicaSet
 from trimtab.api.kinds.native.node import Node
-from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, resource_of
 from trimtab.clock import Clock, SteadyClock, timestamp
-from trimtab.controllers.pods.owners import SURGED_ANNOTATION
-from trimtab.decide.pods.budgets.pod_budgets import is_over_pods, selects
 from trimtab.errors import (
     ApiError,
     Conflict,
     InputError,
-    InternalError,
     NotFound,
-    TimedOut,
     TooManyRequests,
-    Unavailable,
-    Unclassified,
 )
-from trimtab.rescheduling.eviction_client import PODS, detailed_refusal_message, evict, eviction_body, refusal_message
+from trimtab.rescheduling.eviction_client import (
+    PODS,
+    RETRY_SECONDS,
+    RETRYABLE,
+    detailed_refusal_message,
+    evict,
+    eviction_body,
+    refusal_message,
+)
+from trimtab.rescheduling.surge_replicas import SurgeReplicas
 
 NODES = resource_of(kind_of(Node))
-BUDGETS, DEPLOYMENTS, REPLICASETS = (resource_of(kind_of(one)) for one in (DisruptionBudget, Deployment, ReplicaSet))
-RETRY_SECONDS, MAX_RETRY_SECONDS = 5.0, 60.0
+MAX_RETRY_SECONDS = 60.0
 POLL_SECONDS = 1.0
 BLOCKED_CONDITION_AFTER = timedelta(minutes=10)
 """A drain that is blocked for longer sets a condition on the node."""
-SURGE = "trimtab.dev/drain-surge"
-"""On a workload: `Allowed` lets a drain start the replacement first when no replica can be spared."""
 SURGE_SECONDS = 300.0
 BLOCKED = "DrainBlocked"
 MAX_NAMED_PODS = 5
-RETRYABLE = (TooManyRequests, Unclassified, InternalError, Unavailable, TimedOut, OSError, TimeoutError)
-"""Budgets may allow it later, and an unavailable API server returns."""
 
 
 class DrainOptions(NamedTuple):
@@ -96,6 +91,7 @@ class NodeDrain:
         self._steady_clock = SteadyClock(clock)
         self.steps: dict[str, DrainStep] = {}
         self._eviction_slots = asyncio.Semaphore(options.parallel)
+        self._surge_replicas = SurgeReplicas(client)
         self._surge_locks: dict[str, asyncio.Lock] = {}
         self._failed_surges: set[tuple[str, str]] = set()
         """Deployments for which one more replica did not help."""
@@ -291,7 +287,7 @@ class NodeDrain:
 
     async def _evict_with_surge(self, pod: Raw, deadline: datetime | None) -> bool:
         """No replica can be spared: where allowed, add a replica first; True when the pod was evicted."""
-        owner = await self._surge_deployment(pod) if self._options.surge else None
+        owner = await self._surge_replicas.deployment_of(pod) if self._options.surge else None
         if owner is None or owner in self._failed_surges:
             return False
         namespace, name = owner
@@ -299,12 +295,12 @@ class NodeDrain:
             self._record_step(pod, "Surging", f"one more replica of Deployment {name} starts first")
             until = self._steady_now() + timedelta(seconds=SURGE_SECONDS)
             try:
-                await self._scale_deployment(namespace, name, 1)
+                await self._surge_replicas.add(namespace, name)
                 helped = await self._retry_eviction_until(pod, until if deadline is None else min(until, deadline))
             except RETRYABLE:
                 return False  # it is unknown whether it was added: it is tried again later
             finally:
-                await self._remove_surge_replica(namespace, name)
+                await self._surge_replicas.remove(namespace, name)
         if not helped:
             self._failed_surges.add(owner)  # some budgets count the added replica as required
         return helped
@@ -322,67 +318,9 @@ class NodeDrain:
             return True
         return False
 
-    async def _surge_deployment(self, pod: Raw) -> tuple[str, str] | None:
-        """The Deployment of the pod, if it or its budget allows a surge."""
-        namespace = pod["metadata"]["namespace"]
-        try:
-            set_ = await self._client.get(REPLICASETS, namespace, _owner_name(pod, "ReplicaSet"))
-            deployment = await self._client.get(DEPLOYMENTS, namespace, _owner_name(set_, "Deployment"))
-        except (ApiError, OSError, TimeoutError):
-            return None
-        annotated = (deployment["metadata"].get("annotations") or {}).get(SURGE) == "Allowed"
-        if annotated or await self._budget_allows_surge(pod):
-            return namespace, deployment["metadata"]["name"]
-        return None
-
-    async def _budget_allows_surge(self, pod: Raw) -> bool:
-        seen: Any = kind_of(Pod).decode(pod)
-        try:
-            budgets = (await self._client.list(BUDGETS, pod["metadata"]["namespace"])).items
-        except (ApiError, OSError, TimeoutError):
-            return False  # a cluster that does not serve our budgets, or is unavailable
-        found: list[Any] = [kind_of(DisruptionBudget).decode(one) for one in budgets]
-        return any(one.spec.surge == "Allowed" and is_over_pods(one) and selects(one, seen) for one in found)
-
-    async def _remove_surge_replica(self, namespace: str, name: str) -> None:
-        """Retry until it is written, also while the API server is unavailable."""
-        while True:
-            try:
-                await self._scale_deployment(namespace, name, -1)
-            except RETRYABLE:
-                await asyncio.sleep(RETRY_SECONDS)
-            except NotFound:
-                return  # the workload was deleted, and with it the added replica
-            else:
-                return
-
-    async def _scale_deployment(self, namespace: str, name: str, change: int) -> None:
-        while True:
-            seen = await self._client.get(DEPLOYMENTS, namespace, name)
-            surged = int((seen["metadata"].get("annotations") or {}).get(SURGED_ANNOTATION) or 0) + change
-            if surged < 0:
-                return  # a response was lost: it was removed already, or never added
-            patch = {
-                "metadata": {
-                    "resourceVersion": seen["metadata"]["resourceVersion"],
-                    "annotations": {SURGED_ANNOTATION: str(surged) if surged > 0 else None},
-                },
-                "spec": {"replicas": int(seen["spec"].get("replicas", 1)) + change},
-            }
-            try:
-                await self._client.patch(DEPLOYMENTS, namespace, name, patch, manager="trimtab-drain")
-            except Conflict:
-                continue
-            return
-
 
 def _pod_name(pod: Raw) -> str:
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-
-
-def _owner_name(thing: Raw, kind: str) -> str:
-    owners: list[Raw] = thing["metadata"].get("ownerReferences") or []
-    return next((str(one["name"]) for one in owners if one.get("controller") and one["kind"] == kind), "-")
 
 
 def exemption_reason(pod: Raw, options: DrainOptions) -> str | None:

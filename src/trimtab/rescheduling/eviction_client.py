@@ -10,10 +10,13 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.decide.pods.budgets.eviction import SEVERAL_BUDGETS
 from trimtab.decide.pods.budgets.pod_budgets import selects
-from trimtab.errors import ApiError
+from trimtab.errors import ApiError, InternalError, TimedOut, TooManyRequests, Unavailable, Unclassified
 
 PODS = Resource("", "v1", "pods", "Pod")
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+RETRY_SECONDS = 5.0
+RETRYABLE = (TooManyRequests, Unclassified, InternalError, Unavailable, TimedOut, OSError, TimeoutError)
+"""Budgets may allow it later, and an unavailable API server returns."""
 
 
 def eviction_body(

@@ -17,7 +17,7 @@ from trimtab.decide.rescheduling.move_simulation import PlannedMove, RejectedMov
 from trimtab.decide.rescheduling.plan import ReschedulingPlan
 from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSnapshot
 from trimtab.errors import InputError
-from trimtab.rescheduling.rescheduler import read_config
+from trimtab.rescheduling.configuration import read_config
 
 HERE = build_pod_info(pod("web-0", on="a"))
 PLAN = ReschedulingPlan(

@@ -7,8 +7,7 @@ import click
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client
 from trimtab.errors import ApiError, InternalError, TooManyRequests, Unclassified
-from trimtab.rescheduling.drain import RETRY_SECONDS
-from trimtab.rescheduling.eviction_client import PODS, detailed_refusal_message, evict, eviction_body
+from trimtab.rescheduling.eviction_client import PODS, RETRY_SECONDS, detailed_refusal_message, evict, eviction_body
 
 
 @click.group()

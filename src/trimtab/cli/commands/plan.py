@@ -125,10 +125,7 @@ def command(
     selection = RebalanceSelection(rebalances, kind_, "" if all_namespaces else namespace)
     chosen = parse_settings(settings)
     if snapshot is not None:
-        saved = read_snapshot(snapshot)
-        state = saved._replace(settings={**saved.settings, **chosen})
-        if profile is not None:
-            state = state._replace(profile=PROFILES[profile])
+        state = saved_state(snapshot, profile, chosen)
         plan = make_plan(state, change.but(rebalance=rebalance_spec(selection, resources_in(state))))
     else:
         planning = partial(
@@ -149,6 +146,13 @@ def manifests_in(files: Sequence[str]) -> Manifests:
     from trimtab.dryrun.manifests import read_manifests  # noqa: PLC0415 - it imports the API server
 
     return read_manifests(files)
+
+
+def saved_state(snapshot: Path, profile: str | None, settings: dict[str, object]) -> FleetState:
+    """The state of a snapshot, with the settings and the profile that were given instead of its own."""
+    saved = read_snapshot(snapshot)
+    state = saved._replace(settings={**saved.settings, **settings})
+    return state._replace(profile=PROFILES[profile]) if profile is not None else state
 
 
 async def plan_on_server(

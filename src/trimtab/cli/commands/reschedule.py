@@ -20,7 +20,8 @@ from trimtab.decide.rescheduling.settings import ReschedulerSettings
 from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 from trimtab.errors import InputError, unreadable
 from trimtab.plugins.objectives.underutilised_nodes import UnderutilisedNodesArgs, utilisation_state
-from trimtab.rescheduling.rescheduler import NAME, NAMESPACE, Rescheduler, ReschedulerConfig, read_config
+from trimtab.rescheduling.configuration import NAME, NAMESPACE, ReschedulerConfig, read_config
+from trimtab.rescheduling.rescheduler import Rescheduler
 from trimtab.tables import format_table
 
 TableRow = tuple[str, ...]
@@ -58,9 +59,9 @@ def command(only_plan: bool, config: str, profile: str, output: str, kubeconfig:
         rescheduler = Rescheduler(
             client, clock=WallClock(), profile=PROFILES[profile], fixed_config=read_config_file(config)
         )
-        await rescheduler.load_configuration()
+        await rescheduler.configuration.load()
         source = config or f"the ConfigMap {NAMESPACE}/{NAME}"
-        if not rescheduler.is_configured:
+        if rescheduler.configuration.current is None:
             source = f"defaults; there is no ConfigMap {NAMESPACE}/{NAME}"
             rescheduler = Rescheduler(
                 client, clock=WallClock(), profile=PROFILES[profile], fixed_config=read_config({})
@@ -69,12 +70,12 @@ def command(only_plan: bool, config: str, profile: str, output: str, kubeconfig:
             done = await rescheduler.run_round()
             if done is None:
                 raise InputError("the rescheduler is not configured")
-            return f"{rescheduler.goals} ({source})", "", done
+            return f"{rescheduler.configuration.goals} ({source})", "", done
         picture, found = await rescheduler.plan_round(confirmations=1)
         if picture.objects.rejects_overlap:  # a cluster that Trimtab does not serve
             found = found._replace(notes=(*found.notes, NO_AVOID_LISTS))
-        limits = None if rescheduler.follows_policy else utilisation_limits(picture.settings)
-        return f"{rescheduler.goals} ({source})", format_nodes(picture, limits), found
+        limits = None if rescheduler.configuration.policy is not None else utilisation_limits(picture.settings)
+        return f"{rescheduler.configuration.goals} ({source})", format_nodes(picture, limits), found
 
     summary, nodes, found = with_client(kubeconfig, context, work)
     if output in ("json", "yaml"):

@@ -11,7 +11,8 @@ from trimtab.cli.support.processes import new_election
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
-from trimtab.rescheduling.rescheduler import NAME, NAMESPACE, Rescheduler
+from trimtab.rescheduling.configuration import NAME, NAMESPACE
+from trimtab.rescheduling.rescheduler import Rescheduler
 from trimtab.telemetry import configure_logging
 
 
