@@ -34,7 +34,8 @@ from trimtab.decide.rescheduling.history import ReschedulingHistory
 from trimtab.decide.rescheduling.objectives import objectives
 from trimtab.decide.rescheduling.plan import plan_moves as reschedule
 from trimtab.decide.rescheduling.settings import read_settings
-from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSnapshot
+from trimtab.decide.rescheduling.cluster_objects import ClusterObjects
+from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 ZONES = 10

@@ -28,7 +28,7 @@ from simulate.fixtures import (
 )
 from trimtab.client.client import Resource
 from trimtab.decide.pods.avoid_list import AVOID_PODS_ANNOTATION
-from trimtab.decide.rescheduling.snapshot import ClusterObjects
+from trimtab.decide.rescheduling.cluster_objects import ClusterObjects
 from trimtab.errors import ApiError, NotFound
 from trimtab.rescheduling.cluster_snapshot import read_cluster_objects
 from trimtab.rescheduling.eviction_client import evict, eviction_body

@@ -8,7 +8,7 @@ from trimtab.api.value import OwnerReference, Raw
 from trimtab.client.client import Client
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.decide.pods.avoid_list import AVOID_PODS_ANNOTATION, AvoidEntry, PodSignature, encode_entries
-from trimtab.decide.rescheduling.snapshot import ClusterObjects
+from trimtab.decide.rescheduling.cluster_objects import ClusterObjects
 from trimtab.rescheduling.avoid_lists import NODES, AvoidLists
 from trimtab.runtime.effects.event_recorder import EventRecorder
 from trimtab.server.apiserver import ApiServer, ApiServerSettings

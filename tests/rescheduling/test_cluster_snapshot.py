@@ -5,7 +5,7 @@ import pytest
 
 from simulate.fixtures import BUDGETS, CRDS, DEPLOYMENTS, GAMES, create_game, deployment, game_crd, run_in_member
 from trimtab.client.client import Client, Listing, Resource
-from trimtab.decide.rescheduling.snapshot import ClusterObjects, PodOwner
+from trimtab.decide.rescheduling.cluster_objects import ClusterObjects, PodOwner
 from trimtab.errors import Forbidden
 from trimtab.rescheduling.cluster_snapshot import read_cluster_objects
 from trimtab.simulate.member import SimulatedMember

@@ -21,8 +21,9 @@ from trimtab.decide.pods.avoid_list import (
     entries_of,
     is_avoided_by,
 )
+from trimtab.decide.rescheduling.cluster_objects import ClusterObjects
 from trimtab.decide.rescheduling.move_simulation import PlannedMove
-from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSnapshot
+from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 from trimtab.errors import ApiError
 from trimtab.runtime.effects.event_recorder import EventRecorder
 
@@ -88,7 +89,7 @@ def _entry(move: PlannedMove, owner: OwnerReference, snapshot: ReschedulingSnaps
     life = MAX_AVOID_TIME_UNTIL_SCHEDULED if move.for_pod else DEFAULT_AVOID_TIME
     return AvoidEntry(
         pod_signature=PodSignature(pod_controller=owner),
-        root_uid=snapshot.owner(move.pod.pod).uid,
+        root_uid=snapshot.owners.of(move.pod.pod).uid,
         eviction_time=snapshot.now,
         reason=move.objective,
         message=move.reason,

@@ -24,7 +24,7 @@ from trimtab.decide.pods.budgets.scalable_kinds import ScalableKind, is_custom_k
 from trimtab.decide.pods.fit.requests import Amounts, parse_amounts
 from trimtab.decide.pods.metrics.measurements import UsageMetrics
 from trimtab.decide.pods.preemption.recent_disruptions import POD_EVICTED_REASON
-from trimtab.decide.rescheduling.snapshot import ClusterObjects, PodOwner
+from trimtab.decide.rescheduling.cluster_objects import ClusterObjects, PodOwner
 from trimtab.errors import Forbidden, NotFound, Unavailable
 
 T = TypeVar("T", bound=Object)

@@ -12,10 +12,11 @@ from trimtab.cli.commands.reschedule import (
 )
 from trimtab.decide.pods.metrics.measurements import UsageMetrics
 from trimtab.decide.pods.node_info import build_pod_info
+from trimtab.decide.rescheduling.cluster_objects import ClusterObjects
 from trimtab.decide.rescheduling.history import ReschedulingHistory
 from trimtab.decide.rescheduling.move_simulation import PlannedMove, RejectedMove
 from trimtab.decide.rescheduling.plan import ReschedulingPlan
-from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSnapshot
+from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 from trimtab.errors import InputError
 from trimtab.rescheduling.configuration import read_config
 

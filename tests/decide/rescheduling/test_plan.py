@@ -14,12 +14,13 @@ from trimtab.decide.pods.avoid_list import AVOID_PODS_ANNOTATION, AvoidEntry, Po
 from trimtab.decide.pods.descheduling.cluster_view import ClusterView
 from trimtab.decide.pods.descheduling.evictor import DeschedulingCycle, PlannedEviction
 from trimtab.decide.pods.node_info import build_pod_info
+from trimtab.decide.rescheduling.cluster_objects import ClusterObjects, PodOwner
 from trimtab.decide.rescheduling.history import DONE, LANDED_BACK, PENDING, MoveRecord, ReschedulingHistory
 from trimtab.decide.rescheduling.move_simulation import PlannedMove
 from trimtab.decide.rescheduling.objectives import objectives
 from trimtab.decide.rescheduling.plan import ReschedulingPlan, move_record, plan_moves, plan_policy_moves
 from trimtab.decide.rescheduling.settings import read_settings
-from trimtab.decide.rescheduling.snapshot import ClusterObjects, PodOwner, ReschedulingSnapshot
+from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 
 plugins.load()
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)

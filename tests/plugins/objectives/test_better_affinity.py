@@ -4,11 +4,12 @@ from typing import Any
 from pod_builders import node, pod
 
 from trimtab.api.kinds.native.node import Node
+from trimtab.decide.rescheduling.cluster_objects import ClusterObjects
 from trimtab.decide.rescheduling.history import ReschedulingHistory
 from trimtab.decide.rescheduling.objectives import objectives
 from trimtab.decide.rescheduling.plan import ReschedulingPlan, plan_moves
 from trimtab.decide.rescheduling.settings import read_settings
-from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSnapshot
+from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 KNOWN = {one.name: one.args for one in objectives.values()}

@@ -5,12 +5,13 @@ from pod_builders import node, pod
 
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.decide.pods.node_info import build_pod_info
+from trimtab.decide.rescheduling.cluster_objects import ClusterObjects
 from trimtab.decide.rescheduling.history import DONE, ReschedulingHistory
 from trimtab.decide.rescheduling.move_simulation import MoveProposal, MoveSimulation
 from trimtab.decide.rescheduling.objectives import MoveCandidate, objectives
 from trimtab.decide.rescheduling.plan import ReschedulingPlan, move_record, plan_moves
 from trimtab.decide.rescheduling.settings import read_settings
-from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSnapshot
+from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 KNOWN = {one.name: one.args for one in objectives.values()}

@@ -4,11 +4,12 @@ from typing import Any
 from pod_builders import HOSTNAME, ZONE, node, pod, pod_affinity, topology_spread
 
 from trimtab.api.kinds.native.pod import Pod, PodSchedulingGate
+from trimtab.decide.rescheduling.cluster_objects import ClusterObjects, PodOwner
 from trimtab.decide.rescheduling.history import ReschedulingHistory
 from trimtab.decide.rescheduling.objectives import objectives
 from trimtab.decide.rescheduling.plan import ReschedulingPlan, plan_moves
 from trimtab.decide.rescheduling.settings import read_settings
-from trimtab.decide.rescheduling.snapshot import ClusterObjects, PodOwner, ReschedulingSnapshot
+from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 KNOWN = {one.name: one.args for one in objectives.values()}

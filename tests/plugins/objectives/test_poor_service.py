@@ -8,11 +8,12 @@ from trimtab.api.kinds.native.apps import ReplicaSet
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.decide.pods.metrics.measurements import UsageMetrics
+from trimtab.decide.rescheduling.cluster_objects import ClusterObjects
 from trimtab.decide.rescheduling.history import MoveRecord, ReschedulingHistory
 from trimtab.decide.rescheduling.objectives import objectives
 from trimtab.decide.rescheduling.plan import NO_METRICS, ReschedulingPlan, plan_moves
 from trimtab.decide.rescheduling.settings import read_settings
-from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSnapshot
+from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 KNOWN = {one.name: one.args for one in objectives.values()}

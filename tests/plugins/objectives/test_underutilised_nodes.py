@@ -5,10 +5,11 @@ import pytest
 from pod_builders import node, pod
 
 from trimtab import plugins
+from trimtab.decide.rescheduling.cluster_objects import ClusterObjects
 from trimtab.decide.rescheduling.history import ReschedulingHistory
 from trimtab.decide.rescheduling.objectives import MoveCandidate, objectives
 from trimtab.decide.rescheduling.settings import read_settings
-from trimtab.decide.rescheduling.snapshot import ClusterObjects, ReschedulingSnapshot
+from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 from trimtab.plugins.objectives.underutilised_nodes import (
     UnderutilisedNodesArgs,
     underutilised_nodes,

@@ -80,10 +80,10 @@ class MoveSimulation:
     def _owner_pods_busy(self, candidate: MoveCandidate) -> str | None:
         """Whether another pod of its owner has no node, or too few are ready."""
         snapshot, pod = self._snapshot, candidate.pod.pod
-        owner = snapshot.owner(pod)
+        owner = snapshot.owners.of(pod)
         if not owner.uid or candidate.free:
             return None
-        owner_pods = snapshot.sibling_pods(pod)
+        owner_pods = snapshot.owners.siblings_of(pod)
         if any(not one.spec.node_name and not one.is_terminal for one in owner_pods):
             return f"{owner.name} has a pod without a node"
         ready = sum(one.is_ready and one.metadata.deletion_timestamp is None for one in owner_pods)
@@ -200,7 +200,7 @@ class MoveSimulation:
         """Returns why the move is rejected, or None after applying it to the trial fleet."""
         candidate, snapshot = one.candidate, self._snapshot
         pod, source = candidate.pod, candidate.pod.pod.spec.node_name
-        owner = snapshot.owner(pod.pod)
+        owner = snapshot.owners.of(pod.pod)
         if len(self.moves) >= self._settings.max_moves:
             return f"this round has reached its limit of {plural(self._settings.max_moves, 'move')}"
         if candidate.free:
@@ -282,7 +282,7 @@ class MoveSimulation:
     def _in_flight_rejection(self, pod: PodInfo) -> str | None:
         """Limits the pods of one owner that are down at once, also without a budget."""
         snapshot = self._snapshot
-        owner = snapshot.owner(pod.pod)
+        owner = snapshot.owners.of(pod.pod)
         if not owner.uid:
             return None
         most = self._settings.max_in_flight(owner.replicas)
@@ -306,7 +306,7 @@ class MoveSimulation:
         self._quota = component_quota.charge_quota(
             self._quota, MOVE_REQUEST, pod.key, self._is_disruption_ongoing, self._snapshot.now
         )
-        owner = self._snapshot.owner(pod.pod)
+        owner = self._snapshot.owners.of(pod.pod)
         self._leaving_by_owner[owner.uid] = self._leaving_by_owner.get(owner.uid, 0) + 1
         for budget in self._snapshot.budgets_of(pod.pod):
             key = (budget.kind, pod.namespace, budget.name)

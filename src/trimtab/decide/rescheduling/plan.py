@@ -52,7 +52,7 @@ def plan_moves(snapshot: ReschedulingSnapshot, *, confirmations: int | None = No
 def plan_policy_moves(snapshot: ReschedulingSnapshot, turn: DeschedulingCycle) -> ReschedulingPlan:
     """The moves of a DeschedulerPolicy, in its order, as far as owners, budgets, history and capacity allow."""
     proposals = [MoveProposal(one.strategy, _policy_candidate(one)) for one in turn.evictions]
-    snapshot.load_owner_pods(snapshot.owner(one.candidate.pod.pod).uid for one in proposals)
+    snapshot.owners.load_pods(snapshot.owners.of(one.candidate.pod.pod).uid for one in proposals)
     round_ = MoveSimulation(snapshot)
     for one in turn.rejected:
         round_.reject(MoveProposal(one.strategy, _policy_candidate(one)), one.reason)
@@ -109,7 +109,7 @@ def _best_proposals(snapshot: ReschedulingSnapshot) -> Iterator[MoveProposal]:
             known = best.get(candidate.pod.key)
             if known is None or candidate.gain > known.candidate.gain:
                 best[candidate.pod.key] = MoveProposal(one.name, candidate)
-    snapshot.load_owner_pods(snapshot.owner(one.candidate.pod.pod).uid for one in best.values())
+    snapshot.owners.load_pods(snapshot.owners.of(one.candidate.pod.pod).uid for one in best.values())
     yield from (best[key] for key in sorted(best))
 
 
@@ -134,7 +134,7 @@ def _ordered_groups(proposals: list[MoveProposal], snapshot: ReschedulingSnapsho
 
 def move_record(move: PlannedMove, snapshot: ReschedulingSnapshot) -> MoveRecord:
     """The history record of a move."""
-    owner = snapshot.owner(move.pod.pod)
+    owner = snapshot.owners.of(move.pod.pod)
     return MoveRecord(
         owner=owner.uid,
         whose=f"{move.pod.namespace}/{owner.name}",

@@ -47,7 +47,7 @@ def _pod_protection(candidate: MoveCandidate, snapshot: ReschedulingSnapshot) ->
 
 def _owner_cooldown(candidate: MoveCandidate, snapshot: ReschedulingSnapshot) -> str | None:
     """Why the owner is not moved for a while: backoff, rollout or scaling."""
-    owner, history, now = snapshot.owner(candidate.pod.pod), snapshot.history, snapshot.now
+    owner, history, now = snapshot.owners.of(candidate.pod.pod), snapshot.history, snapshot.now
     if not owner.uid:
         return None
     if history.is_frozen(owner.uid):

@@ -9,8 +9,9 @@ from trimtab.api.wording import plural
 from trimtab.decide.pods.fit.requests import ASSUMED_REQUESTS
 from trimtab.decide.pods.metrics.measurements import UsageMetrics
 from trimtab.decide.pods.node_info import PodInfo, build_pod_info
+from trimtab.decide.rescheduling.history_update import restart_count, was_oom_killed
 from trimtab.decide.rescheduling.objectives import FULL_GAIN, MoveCandidate, objective
-from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot, restart_count, was_oom_killed
+from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 
 INFERRED_CONFIDENCE = 0.75
 """The confidence that pods disturb each other when only usage is known, not which containers wait."""
@@ -42,8 +43,8 @@ def poor_service(args: PoorServiceArgs, snapshot: ReschedulingSnapshot) -> Itera
 def _failing_candidates(args: PoorServiceArgs, snapshot: ReschedulingSnapshot, pod: PodInfo) -> Iterator[MoveCandidate]:
     if not restart_count(pod.pod) and pod.pod.status.phase != "Failed":
         return
-    node, owner = pod.pod.spec.node_name, snapshot.owner(pod.pod).uid
-    elsewhere = [one for one in snapshot.sibling_pods(pod.pod) if one.spec.node_name not in ("", node)]
+    node, owner = pod.pod.spec.node_name, snapshot.owners.of(pod.pod).uid
+    elsewhere = [one for one in snapshot.owners.siblings_of(pod.pod) if one.spec.node_name not in ("", node)]
     if not elsewhere:
         return  # without siblings elsewhere it is unknown whether the node or the application is at fault
     hour = timedelta(seconds=args.kills_within)
@@ -75,7 +76,7 @@ def _rejected_candidates(args: PoorServiceArgs, snapshot: ReschedulingSnapshot) 
         recent = since is not None and snapshot.now - since <= timedelta(seconds=args.rejections_within)
         owned = pod.controller is not None and pod.spec.node_name
         if pod.status.phase == "Failed" and rejected and recent and owned:
-            found.setdefault((snapshot.owner(pod).uid, pod.spec.node_name), []).append(pod)
+            found.setdefault((snapshot.owners.of(pod).uid, pod.spec.node_name), []).append(pod)
     for (owner, node), pods in sorted(found.items()):
         times = len(pods) + _removed_before(args, snapshot, owner, node)
         if times >= args.rejections:
@@ -104,7 +105,7 @@ def _cpu_pressure_candidates(args: PoorServiceArgs, snapshot: ReschedulingSnapsh
             continue
         movable = [one for one in node_info.pods if one.traits.controller_uid and not one.traits.is_daemon]
         chosen = _aggressor(args, movable, node_info.pods, measures) or _victim(movable, node_info.pods)
-        if chosen is None or snapshot.history.recent_moves_of(snapshot.owner(chosen.pod).uid, snapshot.now):
+        if chosen is None or snapshot.history.recent_moves_of(snapshot.owners.of(chosen.pod).uid, snapshot.now):
             continue  # a pod that was moved within the hour probably causes the pressure itself
         used = measures.cpu_of(chosen.key)
         reason = (
