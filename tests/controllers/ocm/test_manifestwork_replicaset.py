@@ -3,8 +3,10 @@ from typing import Any
 
 from views import NOON, FakeView
 
+from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster, ClusterStatus
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, Move
+from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.ocm_placement import ClusterDecision, PlacementDecision, PlacementDecisionStatus
 from trimtab.api.kinds.ocm_work import (
     LocalPlacementReference,
@@ -21,8 +23,13 @@ from trimtab.api.profile import UPSTREAM
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta, Object
 from trimtab.controllers.conditions import find_condition
-from trimtab.controllers.contract import Delete
-from trimtab.controllers.ocm.manifestwork_replicaset import FINALIZER, PLACEMENT_NAME_LABEL, manifestwork_replicaset
+from trimtab.controllers.contract import Delete, ReconcileFault
+from trimtab.controllers.ocm.manifestwork_replicaset import (
+    FINALIZER,
+    PLACEMENT_NAME_LABEL,
+    manifestwork_replicaset,
+    sets_without_namespaces,
+)
 from trimtab.controllers.ocm.workset_budgets import SET_LABEL, set_label_value
 from trimtab.controllers.ocm.workset_eviction import LEAVING_SINCE_ANNOTATION
 from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL
@@ -114,6 +121,50 @@ def test_deadline_of_a_failed_cluster_counts_from_its_failure() -> None:
     for minutes, expected in ((5, set()), (6, {"c2"})):
         view = FakeView(objects, now=NOON + timedelta(minutes=minutes))
         assert set(works_of(list(manifestwork_replicaset(subject, view)))) == expected
+
+
+def with_conditions(work: ManifestWork, **statuses: str) -> ManifestWork:
+    conditions = tuple(
+        Condition(type=type_, status=status, reason="x", last_transition_time=NOON, observed_generation=1)
+        for type_, status in statuses.items()
+    )
+    return work.but(metadata=work.metadata.but(generation=1), status=work.status.but(conditions=conditions))
+
+
+def test_available_work_has_succeeded_where_the_agent_reports_no_progress() -> None:
+    subject, decision = new_set(), new_decision("a")
+    work = works_of(reconcile(subject, decision))["a"]
+
+    def rolled_out(**statuses: str) -> str:
+        effects = reconcile(subject, decision, with_conditions(work, **statuses))
+        (status,) = [one for one in effects if isinstance(one, ManifestWorkReplicaSet)]
+        (found,) = [one.status for one in status.status.conditions if one.type == "PlacementRolledOut"]
+        return found
+
+    assert rolled_out(Applied="True", Available="True") == "True"
+    assert rolled_out(Applied="True", Available="False") == "False"
+    assert rolled_out(Applied="True", Available="True", Degraded="True") == "False"
+    assert rolled_out(Applied="True", Available="True", Progressing="True") == "False"
+    assert rolled_out(Applied="False", Available="True") == "False"
+
+
+def test_missing_namespace_of_one_cluster_is_reported_and_the_others_get_their_works() -> None:
+    subject, decision = new_set(), new_decision("a", "b")
+    namespace = Namespace(metadata=Meta(name="b"))
+    fault = ReconcileFault(404, "NotFound", 'namespaces "a" not found', "", 1)
+    seen = FakeView([subject, decision, namespace], fault=fault)
+    effects = list(manifestwork_replicaset(subject, seen))
+    assert list(works_of(effects)) == ["b"]
+    (status,) = [one for one in effects if isinstance(one, ManifestWorkReplicaSet)]
+    (verified,) = [one for one in status.status.conditions if one.type == "PlacementVerified"]
+    assert (verified.status, verified.reason, verified.message) == (
+        "False",
+        "NotAsExpected",
+        'namespaces "a" not found',
+    )
+    assert list(sets_without_namespaces(None, Namespace(metadata=Meta(name="a")), FakeView([status]))) == [
+        key_of(subject)
+    ]
 
 
 def test_upstream_profile_summarizes_only_what_ocm_counts() -> None:

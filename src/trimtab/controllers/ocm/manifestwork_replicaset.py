@@ -1,11 +1,13 @@
 """Creates a ManifestWork for every cluster that the Placements of a ManifestWorkReplicaSet selected."""
 
 from collections.abc import Iterable, Iterator
+from http import HTTPStatus
 from typing import NamedTuple
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionBudget
+from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.ocm_placement import PlacementDecision
 from trimtab.api.kinds.ocm_work import (
     WORK_GROUP,
@@ -55,6 +57,8 @@ from trimtab.interpret.names import work_name
 
 PLACEMENT_NAME_LABEL = f"{WORK_GROUP}/placementname"
 FINALIZER = f"{WORK_GROUP}/manifest-work-cleanup"
+NOT_AS_EXPECTED = "NotAsExpected"
+NAMESPACE_RETRY_SECONDS = 30.0
 
 
 def sets_of_decision(old: PlacementDecision | None, new: PlacementDecision | None, view: View) -> Iterable[Key]:
@@ -82,6 +86,15 @@ def sets_of_budget(old: DisruptionBudget | None, new: DisruptionBudget | None, v
     for budget in (old, new):
         for subject in covered_sets(budget, view) if budget is not None else ():
             if is_condition_true(subject.status.conditions, "Stalled"):
+                yield key_of(subject)
+
+
+def sets_without_namespaces(old: Namespace | None, new: Namespace | None, view: View) -> Iterable[Key]:
+    """The sets that could not create a work because the namespace of a cluster was missing."""
+    if old is None:
+        for subject in view.all(ManifestWorkReplicaSet):
+            verified = find_condition(subject.status.conditions, "PlacementVerified")
+            if verified is not None and verified.reason == NOT_AS_EXPECTED:
                 yield key_of(subject)
 
 
@@ -114,6 +127,7 @@ class PlacementRollout(NamedTuple):
         Trigger(PlacementDecision, sets_of_decision),
         Trigger(ManifestWork, set_of_work),
         Trigger(Cluster, sets_in_emptied_cluster),
+        Trigger(Namespace, sets_without_namespaces),
         Trigger(DisruptionBudget, sets_of_budget),
     ],
 )
@@ -132,9 +146,10 @@ def manifestwork_replicaset(subject: ManifestWorkReplicaSet, view: View) -> Iter
         return
     rollouts = [rollout_of(subject, ref, works, view) for ref in subject.spec.placement_refs]
     wanted = {cluster for one in rollouts for cluster in one.clusters if not is_emptied(cluster, view)}
+    missing = missing_namespaces(rollouts, view)
     for one in rollouts:
         for cluster in one.plan.apply:
-            if cluster in one.works or not is_emptied(cluster, view):
+            if cluster not in missing and (cluster in one.works or not is_emptied(cluster, view)):
                 yield work_for(subject, one, cluster)
     applying = {cluster for one in rollouts for cluster in one.plan.apply}
     for work in works:
@@ -145,12 +160,22 @@ def manifestwork_replicaset(subject: ManifestWorkReplicaSet, view: View) -> Iter
         subject, unwanted, pending_clusters(rollouts, view), max_concurrent_removals(subject, len(works)), view
     )
     yield from removals.effects
-    yield from status_update(subject, rollout_conditions(subject, rollouts, removals), rollouts, view)
+    conditions = rollout_conditions(subject, rollouts, removals, missing)
+    yield from status_update(subject, conditions, rollouts, view)
     ends = [one.plan.recheck_at for one in rollouts if one.plan.recheck_at is not None]
     waits = [max(0.0, (end - view.now).total_seconds()) + 0.001 for end in ends]
     waits += [seconds for seconds in [removals.seconds_until_retry(view.now)] if seconds is not None]
+    waits += [NAMESPACE_RETRY_SECONDS] if missing else []
     if waits:
         yield RequeueAfter(min(waits))
+
+
+def missing_namespaces(rollouts: list[PlacementRollout], view: View) -> list[str]:
+    """Clusters without a namespace, if that made the last attempt fail: the others get their works first."""
+    if view.fault is None or view.fault.code != HTTPStatus.NOT_FOUND:
+        return []
+    clusters = {cluster for one in rollouts for cluster in one.plan.apply}
+    return sorted(cluster for cluster in clusters if view.get(Namespace, "", cluster) is None)
 
 
 def pending_clusters(rollouts: list[PlacementRollout], view: View) -> list[str]:
@@ -207,24 +232,36 @@ def rollout_standing(subject: ManifestWorkReplicaSet, work: ManifestWork) -> Rol
     """How far a work is with the current template of the set."""
     if work.spec != subject.spec.manifest_work_template:
         return RolloutState(TO_APPLY)
-    if not is_observed(work):
+    progress = progress_condition(work)
+    if progress is None:
         return RolloutState(PROGRESSING)
-    progressing = find_condition(work.status.conditions, "Progressing")
     degraded = find_condition(work.status.conditions, "Degraded")
-    since = progressing.last_transition_time if progressing is not None else None
-    if progressing is not None and progressing.status == "False":
-        return RolloutState(SUCCEEDED, since)
+    if progress.type == "Progressing" and progress.status == "False":
+        return RolloutState(SUCCEEDED, progress.last_transition_time)
     if degraded is not None and degraded.status == "True":
         return RolloutState(FAILED, degraded.last_transition_time)
-    return RolloutState(PROGRESSING, since)
+    if progress.type == "Available" and progress.status == "True":
+        return RolloutState(SUCCEEDED, progress.last_transition_time)
+    return RolloutState(PROGRESSING, progress.last_transition_time)
+
+
+def progress_condition(work: ManifestWork) -> Condition | None:
+    """The condition that tells how far the work is: Progressing, or Available where an agent reports no progress.
+
+    None unless the work was applied and its conditions are of the current generation.
+    """
+    found = {one.type: one for one in work.status.conditions}
+    current = {type_ for type_, one in found.items() if one.observed_generation >= work.metadata.generation}
+    if "Applied" not in current or found["Applied"].status != "True":
+        return None
+    if "Degraded" in found.keys() - current:
+        return None
+    return next((found[type_] for type_ in ("Progressing", "Available") if type_ in current), None)
 
 
 def is_observed(work: ManifestWork) -> bool:
     """Whether the work was applied and its conditions are of the current generation."""
-    reported = [find_condition(work.status.conditions, type_) for type_ in ("Applied", "Progressing", "Degraded")]
-    if reported[0] is None or reported[1] is None or reported[0].status != "True":
-        return False
-    return all(one is None or one.observed_generation >= work.metadata.generation for one in reported)
+    return progress_condition(work) is not None
 
 
 def work_for(subject: ManifestWorkReplicaSet, one: PlacementRollout, cluster: str) -> ManifestWork:
@@ -245,14 +282,14 @@ def work_for(subject: ManifestWorkReplicaSet, one: PlacementRollout, cluster: st
 
 def invalid_label_condition(label: str, faults: list[str]) -> Condition:
     message = f"{label} cannot be a label value: {'; '.join(faults)}"
-    return Condition(type="ManifestworkApplied", status="False", reason="NotAsExpected", message=message)
+    return Condition(type="ManifestworkApplied", status="False", reason=NOT_AS_EXPECTED, message=message)
 
 
 def rollout_conditions(
-    subject: ManifestWorkReplicaSet, rollouts: list[PlacementRollout], removals: WorkRemovals
+    subject: ManifestWorkReplicaSet, rollouts: list[PlacementRollout], removals: WorkRemovals, missing: list[str]
 ) -> list[Condition]:
     return [
-        verified_condition(rollouts),
+        verified_condition(rollouts, missing),
         rolled_out_condition(rollouts, removals),
         applied_condition(rollouts),
         *stalled_condition(subject, removals),
@@ -268,7 +305,10 @@ def stalled_condition(subject: ManifestWorkReplicaSet, removals: WorkRemovals) -
         yield Condition(type="Stalled", status="False", reason="Progressing")
 
 
-def verified_condition(rollouts: list[PlacementRollout]) -> Condition:
+def verified_condition(rollouts: list[PlacementRollout], missing: list[str]) -> Condition:
+    if missing:
+        message = ", ".join(f'namespaces "{name}" not found' for name in missing)
+        return Condition(type="PlacementVerified", status="False", reason=NOT_AS_EXPECTED, message=message)
     reason = "AsExpected"
     if any(not one.has_decisions for one in rollouts):
         reason = "PlacementDecisionNotFound"
