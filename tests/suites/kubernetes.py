@@ -33,6 +33,8 @@ FILES = {
 """Files of other directories that do so; the others test kubelets, container runtimes, networks and disks."""
 
 
+ZONED_AREA = "scheduling/ubernetes_lite"
+"""Its specs skip themselves in a cluster of one zone."""
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
 NODE_AGENTS = ("kube-proxy", "fluentd-elasticsearch", "node-problem-detector")
 """System pods for which many specs wait a minute on every node, and go on without them."""
@@ -44,11 +46,12 @@ def emulated_version() -> str:
     return f"{major}.{minor}"
 
 
-def write_fleet(directory: Path) -> Path:
+def write_fleet(directory: Path, area: str) -> Path:
     """Three nodes that report local storage and handlers of RuntimeClasses, as real ones do."""
     pool = {"nodes": 3, "resources": {"ephemeral-storage": "100Gi"}, "runtimeHandlers": ["runc", "test-handler"]}
+    pools = [pool] if area != ZONED_AREA else [{**pool, "name": zone, "zone": zone} for zone in ("a", "b")]
     path = directory / "fleet.json"
-    path.write_text(json.dumps({"members": [{"name": MEMBER, "pools": [pool]}], "emulatedVersion": emulated_version()}))
+    path.write_text(json.dumps({"members": [{"name": MEMBER, "pools": pools}], "emulatedVersion": emulated_version()}))
     return path
 
 
@@ -85,7 +88,7 @@ class KubernetesSuite:
 
     @contextlib.contextmanager
     def start(self, directory: Path, area: str) -> Iterator[Invocation]:
-        with start_fleet(directory, f"--fleet={write_fleet(directory)}") as fleet:
+        with start_fleet(directory, f"--fleet={write_fleet(directory, area)}") as fleet:
             asyncio.run(create_node_agents(fleet.kubeconfig))
             command = [
                 str(self.binary),

@@ -34,3 +34,12 @@ def test_server_logs_its_start_and_runs_for_ever(image: str) -> None:
     assert next(running) > 0
     assert len(lines) == 1
     assert lines[0].endswith("\n")
+
+
+def test_images_of_the_update_demonstration_serve_their_data() -> None:
+    launch = find_launch(
+        {"image": "registry.k8s.io/e2e-test-images/nautilus:1.7"}, ContainerContext({}, Files(), random.Random(0))
+    )
+    assert launch is not None
+    assert launch.server is not None
+    assert launch.server.respond("/data.json", b"").body == '{"image": "nautilus.jpg"}\n'

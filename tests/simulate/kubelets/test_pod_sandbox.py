@@ -78,6 +78,25 @@ def test_known_program_waits_for_the_configuration_of_its_variables() -> None:
     run_in_whole_cluster(scenario)
 
 
+def test_downward_volume_has_labels_and_amounts() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        amounts = {"requests": {"cpu": "250m", "memory": "32Mi"}, "limits": {"cpu": "1250m", "memory": "64Mi"}}
+        body = pod("p", "sleep", "1000", resources=amounts, volumeMounts=[{"name": "info", "mountPath": "/info"}])
+        body["metadata"]["labels"] = {"b": "2", "a": "1"}
+        items = [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]
+        for resource, divisor in (("limits.cpu", "0"), ("requests.cpu", "1m"), ("limits.memory", "1Mi")):
+            source = {"containerName": "main", "resource": resource, "divisor": divisor}
+            items.append({"path": resource, "resourceFieldRef": source})
+        body["spec"]["volumes"] = [{"name": "info", "downwardAPI": {"items": items}}]
+        await member.client.create(PODS, body)
+        await asyncio.sleep(5)
+        assert await execute(member, "p", "cat", "/info/labels") == (0, 'a="1"\nb="2"')
+        found = [(await execute(member, "p", "cat", f"/info/{item['path']}"))[1] for item in items[1:]]
+        assert found == ["2", "250", "64"]
+
+    run_in_whole_cluster(scenario)
+
+
 def test_end_of_a_container_has_its_termination_message() -> None:
     async def scenario(member: SimulatedMember) -> None:
         await member.client.create(PODS, pod("file", "sh", "-c", "echo -n DONE > /dev/termination-log"))

@@ -1,10 +1,14 @@
 """The environment variables of a simulated container: of the pod spec, of ConfigMaps and Secrets, of Services."""
 
 import base64
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+import orjson
+
+from trimtab.api.quantity import parse_quantity
 from trimtab.api.value import Raw
 
 _REFERENCE = re.compile(r"\$\$|\$\((\w[\w.-]*)\)")
@@ -137,7 +141,7 @@ def _value_of(variable: Raw, container: Raw, pod: Raw, config: PodConfig) -> str
     if field := source.get("fieldRef"):
         return field_value(pod, field.get("fieldPath") or "")
     if resource := source.get("resourceFieldRef"):
-        return resource_value(container, resource.get("resource") or "")
+        return resource_value(resource, container, pod)
     for part, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
         if reference := source.get(part):
             value = _read(config, kind, reference).get(reference.get("key") or "")
@@ -152,6 +156,9 @@ def field_value(pod: Raw, path: str) -> str:
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     if match := _KEYED_FIELD.match(path):
         return str((metadata.get(match[1]) or {}).get(match[2], ""))
+    if path in ("metadata.labels", "metadata.annotations"):
+        entries = metadata.get(path.partition(".")[2]) or {}
+        return "\n".join(f"{key}={_quoted(value)}" for key, value in sorted(entries.items()))
     found = {
         "metadata.name": metadata.get("name"),
         "metadata.namespace": metadata.get("namespace"),
@@ -159,14 +166,28 @@ def field_value(pod: Raw, path: str) -> str:
         "spec.nodeName": spec.get("nodeName"),
         "spec.serviceAccountName": spec.get("serviceAccountName") or "default",
         "status.podIP": status.get("podIP"),
+        "status.podIPs": ",".join(one.get("ip", "") for one in status.get("podIPs") or ()),
         "status.hostIP": status.get("hostIP"),
+        "status.hostIPs": ",".join(one.get("ip", "") for one in status.get("hostIPs") or ()),
     }
     return str(found.get(path) or "")
 
 
-def resource_value(container: Raw, resource: str) -> str:
-    part, _, name = resource.partition(".")
-    return str(((container.get("resources") or {}).get(part) or {}).get(name, ""))
+def _quoted(value: str) -> str:
+    """The value as Go quotes it."""
+    return orjson.dumps(value).decode()
+
+
+def resource_value(reference: Raw, container: Raw | None, pod: Raw) -> str:
+    """A request or limit in units of the divisor, rounded up; `container` unless the reference names another."""
+    if name := reference.get("containerName"):
+        container = next((one for one in _containers(pod["spec"]) if one["name"] == name), None)
+    part, _, resource = (reference.get("resource") or "").partition(".")
+    amount = (((container or {}).get("resources") or {}).get(part) or {}).get(resource)
+    if amount is None:
+        return "0" if part == "requests" else ""
+    divisor = parse_quantity(reference.get("divisor") or "0") or 1
+    return str(math.ceil(parse_quantity(amount) / divisor))
 
 
 def service_variables(services: Iterable[Raw], namespace: str, *, links: bool) -> dict[str, str]:

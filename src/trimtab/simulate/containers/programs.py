@@ -187,12 +187,19 @@ def _pause(write: Callable[[str], None]) -> Run:
     return (yield from _run_forever(write))
 
 
-_WEB_ROOTS = {"httpd": "/usr/local/apache2/htdocs", "nginx": "/usr/share/nginx/html"}
+_WEB_ROOTS = {
+    "httpd": "/usr/local/apache2/htdocs",
+    "kitten": "/",
+    "nautilus": "/",
+    "nginx": "/usr/share/nginx/html",
+}
 _STARTUP_LINES = {
     "httpd": "AH00094: Command line: 'httpd -D FOREGROUND'\n",
     "nginx": "/docker-entrypoint.sh: Configuration complete; ready for start up\n",
 }
 """What the servers log when they start."""
+_IMAGE_FILES = {name: {"data.json": f'{{"image": "{name}.jpg"}}\n'} for name in ("kitten", "nautilus")}
+"""Files of the two images with which Kubernetes demonstrates updates, below their document root."""
 KNOWN_IMAGES = frozenset(("agnhost", "pause", *_WEB_ROOTS))
 _INDEX_PAGE = "<html><body><h1>It works!</h1></body></html>\n"
 
@@ -203,15 +210,17 @@ def _image_launch(image: str, context: ContainerContext) -> Launch | None:
     root = _WEB_ROOTS.get(image)
     if root is None:
         return None
-    if context.files.read(f"{root}/index.html") is None:
-        context.files.write(f"{root}/index.html", _INDEX_PAGE)
+    for name, content in {"index.html": _INDEX_PAGE, **_IMAGE_FILES.get(image, {})}.items():
+        if context.files.read(f"{root}/{name}") is None:
+            context.files.write(f"{root}/{name}", content)
 
     def respond(path: str, _: bytes) -> ServerAnswer:
-        page = context.files.read(root + (path if path.strip("/") else "/index.html"))
+        page = context.files.read(f"{root}/{path.strip('/') or 'index.html'}")
         return ServerAnswer(404, "not found\n") if page is None else ServerAnswer(200, page)
 
     def run(write: Callable[[str], None]) -> Run:
-        write(_STARTUP_LINES[image])
+        if image in _STARTUP_LINES:
+            write(_STARTUP_LINES[image])
         return (yield from _run_forever(write))
 
     return Launch(run, Server(respond, 80))

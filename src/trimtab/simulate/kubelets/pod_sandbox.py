@@ -15,6 +15,7 @@ from trimtab.simulate.containers.environment import (
     environment_references,
     field_value,
     projected_sources,
+    resource_value,
     token_reference,
 )
 from trimtab.simulate.containers.files import Directory, FileOwner, Files
@@ -129,10 +130,12 @@ class PodSandbox:
         return merged
 
     def _downward_files(self, source: Raw) -> Directory:
-        return {
-            item["path"]: field_value(self._pod, (item.get("fieldRef") or {}).get("fieldPath") or "")
-            for item in source.get("items") or ()
-        }
+        return {item["path"]: self._downward_value(item) for item in source.get("items") or ()}
+
+    def _downward_value(self, item: Raw) -> str:
+        if resource := item.get("resourceFieldRef"):
+            return resource_value(resource, None, self._pod)
+        return field_value(self._pod, (item.get("fieldRef") or {}).get("fieldPath") or "")
 
     def _projected_files(self, source: Raw) -> Directory:
         if part := source.get("configMap"):
