@@ -7,7 +7,6 @@ from typing import cast
 from trimtab.api.value import Key, Raw
 from trimtab.controllers.contract import Controller, Trigger, never
 from trimtab.runtime.cache import CacheEntry, Table
-from trimtab.runtime.controller_call import subject_of
 from trimtab.runtime.view import ControlPlaneState, TriggerView
 
 
@@ -66,7 +65,13 @@ class ChangeTriggers:
         if new is None:
             if self._controller.on_deleted is not None:
                 self._add(Key(id_, *cast("CacheEntry", old).name))
-        elif self._controller.predicate(subject_of(old, self._controller), subject_of(new, self._controller)):
+            return
+        predicate = self._controller.predicate
+        if self._controller.subjects:
+            is_relevant = predicate(old.typed if old is not None else None, new.typed)
+        else:
+            is_relevant = predicate(old.raw if old is not None else None, new.raw)
+        if is_relevant:
             self._add(Key(id_, *new.name))
 
     def member_changed(self, cluster: str, old: Raw | None, new: Raw | None) -> None:

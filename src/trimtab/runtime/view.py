@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 from trimtab.api.kind import find_kind
 from trimtab.api.kinds.cluster import Cluster
@@ -203,12 +203,14 @@ class LiveView:
         return self._state.settings
 
     def get(self, type_: type[T], namespace: str, name: str) -> T | None:
-        entry = self._state.cache.table_of(type_).entries.get((namespace, name))
-        return cast("T", entry.typed) if entry else None
+        entry: Any = self._state.cache.table_of(type_).entries.get((namespace, name))
+        found: T | None = entry.typed if entry else None
+        return found
 
     def all(self, type_: type[T], namespace: str | None = None) -> Sequence[T]:
         table = self._state.cache.table_of(type_)
-        return [cast("T", table.entries[name].typed) for name in table.names(namespace)]
+        entries: Any = table.entries
+        return [entries[name].typed for name in table.names(namespace)]
 
     def by_index(self, index: Index[T], value: str) -> Sequence[T]:
         return self._state.cache.table_of(index.type).by_index(index, value)

@@ -38,6 +38,8 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any], raw: Any = N
     patch: Raw = dict.fromkeys(before.keys() - after.keys())
     for name, value in after.items():
         old = before.get(name)
+        if old is value:
+            continue
         if isinstance(old, dict) and isinstance(value, dict):
             if inner := difference(old, value, raw.get(name)):
                 patch[name] = inner

@@ -123,6 +123,8 @@ class GarbageCollector:
             if deleted.namespace:
                 yield from self._namespace_tasks(deleted.namespace)
             return
+        if event.key not in self._owners and not _may_concern_owners(value):
+            return  # nearly every write
         yield from self._waiting_owners(event)
         yield from self._tasks_for_object(event.key, _decode_metadata(value))
 
@@ -343,6 +345,11 @@ def _without_owners(old: Raw, uids: Collection[str]) -> Raw:
     if not owners:
         del metadata["ownerReferences"]
     return {**old, "metadata": metadata}
+
+
+def _may_concern_owners(value: bytes) -> bool:
+    """Whether the stored object may have owners or be in deletion; its other fields can have these names as well."""
+    return b'"ownerReferences"' in value or b'"deletionTimestamp"' in value
 
 
 def _is_in_deletion(value: bytes) -> bool:
