@@ -25,6 +25,18 @@ def test_each_rejected_cluster_names_the_filter_and_the_reason() -> None:
     assert explanation_of("m1", explanation).refused is None
 
 
+def test_a_cluster_that_gets_no_more_replicas_says_why() -> None:
+    tainted = member("m1", 9, taints=[{"key": "k", "effect": "NoSchedule"}])
+    request = placement_request(
+        placement={"replicaScheduling": AGGREGATED}, replicas=4, clusters=[{"name": "m1", "replicas": 1}]
+    )
+    explanation = explain(decide(request, fleet(tainted, member("m2", 9))))
+    limited, other = explanation_of("m1", explanation), explanation_of("m2", explanation)
+    assert (limited.refused, limited.replicas, limited.fits) == (None, 1, 0)
+    assert (limited.limited.plugin, limited.limited.code) == ("TaintToleration", "UntoleratedTaint")
+    assert (other.limited, other.replicas) == (None, 3)
+
+
 def test_each_feasible_cluster_has_its_score_capacity_and_share() -> None:
     request = placement_request(
         placement={"replicaScheduling": AGGREGATED}, replicas=4, clusters=[{"name": "m2", "replicas": 1}]

@@ -68,6 +68,62 @@ def test_a_fresh_decision_of_trimtab_filters_clusters_in_use_too() -> None:
     assert not decide(request, fleet(tainted), TRIMTAB).ok
 
 
+STATIC = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
+CORDONED = [{"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}]
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "upstream"),
+    [
+        (STATIC, [("m1", 3), ("m2", 3)]),
+        (DYNAMIC, [("m1", 4), ("m2", 2)]),
+        (AGGREGATED, [("m1", 4), ("m2", 2)]),
+        (BY_SCORE, [("m1", 3), ("m2", 3)]),
+    ],
+)
+def test_a_cluster_in_use_with_a_taint_keeps_its_replicas_and_gets_no_more(scheduling: Any, upstream: Any) -> None:
+    """A failover of another cluster must not fill one that is being drained."""
+    clusters = fleet(member("m1", 90, taints=CORDONED), member("m2", 10))
+    request = placement_request(
+        placement={"replicaScheduling": scheduling},
+        replicas=6,
+        clusters=[{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 2}],
+        replicaRequirements=CPU,
+    )
+    assert decide(request, clusters, TRIMTAB).clusters == [("m1", 2), ("m2", 4)]
+    assert decide(request, clusters, UPSTREAM).clusters == upstream
+
+
+@pytest.mark.parametrize("scheduling", [STATIC, DYNAMIC, AGGREGATED, BY_SCORE])
+def test_a_scale_up_waits_when_only_clusters_with_a_taint_are_left(scheduling: Any) -> None:
+    request = placement_request(
+        placement={"replicaScheduling": scheduling},
+        replicas=6,
+        clusters=[{"name": "m1", "replicas": 2}],
+        replicaRequirements=CPU,
+    )
+    decision = decide(request, fleet(member("m1", 90, taints=CORDONED)), TRIMTAB)
+    assert decision.condition[:2] == ("False", "Unschedulable")
+    assert decision.should_retry
+
+
+def test_a_tolerated_taint_limits_nothing() -> None:
+    request = placement_request(
+        placement={"replicaScheduling": STATIC, "clusterTolerations": [{"operator": "Exists"}]},
+        replicas=6,
+        clusters=[{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 2}],
+    )
+    clusters = fleet(member("m1", 90, taints=CORDONED), member("m2", 10))
+    assert decide(request, clusters, TRIMTAB).clusters == [("m1", 3), ("m2", 3)]
+
+
+def test_a_duplicated_workload_is_scaled_in_a_cluster_with_a_taint_too() -> None:
+    request = placement_request(
+        placement={"replicaScheduling": DUPLICATED}, replicas=3, clusters=[{"name": "m1", "replicas": 2}]
+    )
+    assert decide(request, fleet(member("m1", 90, taints=CORDONED)), TRIMTAB).clusters == [("m1", 3)]
+
+
 def test_capacity_reserved_in_a_batch_is_not_assigned_again() -> None:
     asks = [
         placement_request(placement={"replicaScheduling": AGGREGATED}, replicas=6, replicaRequirements=CPU)

@@ -18,7 +18,7 @@ from trimtab.clock import EPOCH
 from trimtab.decide.explain import explain
 from trimtab.decide.feasible import filters_for
 from trimtab.decide.fleet import ExternalValue, Fleet
-from trimtab.decide.framework import filter_mask
+from trimtab.decide.framework import filter_mask, filters
 from trimtab.decide.karmada import BindingDecision, decide, decide_all
 from trimtab.decide.request import (
     AGGREGATED,
@@ -230,6 +230,20 @@ def test_no_filtered_cluster_is_a_target(
             spared = plugin.skips_placed and name in request.placed_clusters
             named = plugin.targets is None or name in plugin.targets(request)
             assert spared or not named or plugin.prepare(request, fleet)(cluster) is None
+
+
+@cases
+@given(fleets(), bindings())
+def test_no_cluster_with_an_untolerated_taint_gets_more_of_a_divided_workload(
+    bodies: list[dict[str, Any]], binding: ResourceBinding
+) -> None:
+    fleet = fleet_of(bodies)
+    decision = decide(placement_request_of(binding), fleet, TRIMTAB)
+    before = dict(decision.request.placed)
+    check = filters["TaintToleration"].prepare(decision.request, fleet)
+    if decision.request.placement.strategy != DUPLICATED:
+        for name, replicas in decision.clusters:
+            assert check(fleet.targets[fleet.index[name]]) is None or replicas <= before[name]
 
 
 @cases

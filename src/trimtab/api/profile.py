@@ -23,6 +23,13 @@ class Profile(Value):
     fresh_ignores_current_clusters: Annotated[
         bool, Field("A fresh decision neither exempts nor prefers clusters that are in use; else it does both.")
     ]
+    taints_limit_clusters_in_use: Annotated[
+        bool,
+        Field(
+            "A cluster that has a taint which a divided workload does not tolerate keeps its replicas and gets no more; "
+            "else it can get more if the workload already runs there."
+        ),
+    ]
     reserve_capacity: Annotated[
         bool, Field("Capacity assigned in a batch, or to a move in flight, is not assigned twice.")
     ]
@@ -210,6 +217,7 @@ TRIMTAB = Profile(
     wrap_affinity_groups=True,
     affinity_groups_need_capacity=True,
     fresh_ignores_current_clusters=True,
+    taints_limit_clusters_in_use=True,
     reserve_capacity=True,
     replacement_first=True,
     drain_before_leaving=True,
@@ -258,6 +266,7 @@ UPSTREAM = Profile(
     wrap_affinity_groups=False,
     affinity_groups_need_capacity=False,
     fresh_ignores_current_clusters=False,
+    taints_limit_clusters_in_use=False,
     reserve_capacity=False,
     replacement_first=False,
     drain_before_leaving=False,

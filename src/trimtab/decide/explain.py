@@ -14,7 +14,14 @@ from trimtab.decide.explanation import (
     ClusterRejection,
     Explanation,
 )
-from trimtab.decide.feasible import all_filters, all_rejections, columns_in_use, feasible_clusters, scores_for
+from trimtab.decide.feasible import (
+    all_filters,
+    all_rejections,
+    columns_in_use,
+    feasible_clusters,
+    limiting_rejections,
+    scores_for,
+)
 from trimtab.decide.framework import (
     Rejection,
     filter_mask,
@@ -137,6 +144,7 @@ def _cluster_explanations(attempt: PlacementAttempt, is_placed: bool) -> tuple[C
     if feasible.any() and not isinstance(attempt.selected_columns, SpreadFailure):
         selected = set(map(int, attempt.selected_columns))
     explanations = []
+    limits = limiting_rejections(attempt.ask, attempt.fleet, attempt.limited_columns)
     for column, objections in all_rejections(attempt.ask, attempt.fleet):
         name, before = attempt.fleet.names[column], attempt.placed_replicas.get(column, 0)
         if objections:
@@ -146,6 +154,8 @@ def _cluster_explanations(attempt: PlacementAttempt, is_placed: bool) -> tuple[C
             explanation = _feasible_cluster_explanation(attempt, column).but(
                 selected=column in selected, replicas=shares.get(column)
             )
+            if (limit := limits.get(column)) is not None:
+                explanation = explanation.but(limited=_cluster_rejection(limit))
             explanations.append(explanation.but(name=name, before=before))
     return tuple(explanations)
 

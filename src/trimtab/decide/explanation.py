@@ -20,6 +20,8 @@ class ClusterExplanation(Value):
     refused: ClusterRejection | None = None
     rejections: tuple[ClusterRejection, ...] = ()
     """What every filter that rejects the cluster says; `refused` is the first of them."""
+    limited: ClusterRejection | None = None
+    """Why the cluster gets no more replicas than it has."""
     scores: dict[str, int] = {}
     prioritizers: dict[str, int] = {}
     total: int = 0

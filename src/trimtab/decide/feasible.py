@@ -1,6 +1,6 @@
 """Which clusters the registered filters leave for a request, and why not the others."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 from trimtab.api.kinds.cluster import Cluster
@@ -14,6 +14,7 @@ from trimtab.decide.framework import (
     Rejection,
     ScorePlugin,
     every_rejection,
+    filter_mask,
     filters,
     first_rejections,
     scores,
@@ -89,6 +90,23 @@ def all_rejections(request: PlacementRequest, fleet: Fleet[Cluster]) -> Iterator
 def all_filters(request: PlacementRequest) -> tuple[FilterPlugin[PlacementRequest, Cluster], ...]:
     """In the order in which they are evaluated."""
     return (_NOT_TERMINATING, *filters_for(request))
+
+
+def limited_columns(request: PlacementRequest, fleet: Fleet[Cluster], placed: Collection[int]) -> list[int]:
+    """Those of the clusters in use that a filter keeps from more replicas than they have."""
+    masks = [filter_mask(plugin, request, fleet) for plugin in filters_for(request) if plugin.limits_placed]
+    return [column for column in placed if not all(mask[column] for mask in masks)]
+
+
+def limiting_rejections(
+    request: PlacementRequest, fleet: Fleet[Cluster], columns: Collection[int]
+) -> dict[int, Rejection]:
+    """Why each of these clusters gets no more replicas than it has."""
+    if not columns:
+        return {}
+    plugins = [plugin for plugin in filters_for(request) if plugin.limits_placed]
+    found = first_rejections(plugins, request, fleet, columns)
+    return {column: rejection for column, rejection in found if rejection is not None}
 
 
 def no_fit_message(request: PlacementRequest, fleet: Fleet[Cluster]) -> str:

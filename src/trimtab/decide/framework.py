@@ -102,6 +102,8 @@ class FilterPlugin(Generic[A, T]):
     targets: Callable[[A], Collection[str]] | None = None
     skips_placed: bool = False
     """Targets where the workload already is are not checked."""
+    limits_placed: bool = False
+    """With `skips_placed`: a rejected target keeps what it has of the workload and gets no more, if the profile says so."""
     skips: Callable[[A], bool] | None = None
     """Rejects no target for this request."""
     array: Callable[[A, Fleet[T]], Mask] | None = None
@@ -179,12 +181,14 @@ def _filter_decorator(
         reads: Callable[[Any], Hashable] | None = None,
         targets: Callable[[Any], Collection[str]] | None = None,
         skips_placed: bool = False,
+        limits_placed: bool = False,
         skips: Callable[[Any], bool] | None = None,
         array: Callable[[Any, Fleet[Any]], Mask] | None = None,
         array_key: Callable[[Any, Fleet[Any]], Hashable | None] | None = None,
     ) -> Callable[[PluginFunction], PluginFunction]:
         def register(rule: PluginFunction) -> PluginFunction:
-            registry.add(name, FilterPlugin(name, rule, reads, targets, skips_placed, skips, array, array_key))
+            plugin = FilterPlugin(name, rule, reads, targets, skips_placed, limits_placed, skips, array, array_key)
+            registry.add(name, plugin)
             return rule
 
         return register

@@ -18,7 +18,7 @@ from trimtab.decide.divide import (
     apportion_with_limits,
     heaviest,
 )
-from trimtab.decide.feasible import columns_in_use, combined_filters, no_fit_message, scores_for
+from trimtab.decide.feasible import columns_in_use, combined_filters, limited_columns, no_fit_message, scores_for
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import (
     FeasibleSet,
@@ -85,8 +85,29 @@ class PlacementAttempt:
         return combined_filters(self.ask).feasible(self.ask, self.fleet, placed)
 
     @lazily
+    def limited_columns(self) -> list[int]:
+        """Clusters that keep the replicas they have and get no more: they have a taint that is not tolerated.
+
+        A duplicated workload has all replicas in each of its clusters, so that there is nothing to limit.
+        """
+        # a feasible set with a cache key contains no cluster that a filter accepts only because it is in use
+        if (
+            not self.profile.taints_limit_clusters_in_use
+            or not self.ask.placed
+            or self.feasible.cache_key is not None
+            or self.ask.placement.strategy == DUPLICATED
+        ):
+            return []
+        return limited_columns(self.ask, self.fleet, columns_in_use(self.ask, self.fleet))
+
+    @lazily
     def free_replicas(self) -> Array:
-        return estimate_free_replicas(self.ask, self.fleet, from_nodes=self.profile.capacity_from_nodes)
+        free = estimate_free_replicas(self.ask, self.fleet, from_nodes=self.profile.capacity_from_nodes)
+        if not self.limited_columns:
+            return free
+        free = free.copy()
+        free[self.limited_columns] = 0
+        return free
 
     @lazily
     def available(self) -> Array:
@@ -216,8 +237,14 @@ class PlacementAttempt:
             return self._divide_by_score(np.asarray(sort_by_name(selected)), replicas)
         return self._divide_by_capacity(selected, replicas)
 
-    def _divide_by_static_weights(self, selected: Selected, replicas: int) -> ReplicaShares:
+    def _divide_by_static_weights(self, selected: Selected, replicas: int) -> ReplicaShares | Failure:
         columns, weights = self._sort_by_static_weight(selected)
+        if self.limited_columns:
+            limits = [self.placed_replicas[c] if c in self.limited_columns else replicas for c in columns.tolist()]
+            if sum(limits) < replicas:
+                return _failure(UNSCHEDULABLE, _not_enough_message("failed to divide by weights", sum(limits)))
+            shares = apportion_with_limits(replicas, weights.tolist(), limits, last_wins_ties=False)
+            return shares_of(dict(zip(columns.tolist(), shares, strict=True)))
         # with n replicas, only the first n can get one
         shares = apportion_sorted(replicas, weights[: max(0, replicas)].tolist())
         return shares_in_order(columns[: len(shares)].tolist(), shares)

@@ -288,6 +288,8 @@ def workload_decision(case: BindingCase, decision: karmada.BindingDecision | Non
 def reason_text(story: ClusterExplanation) -> str:
     if story.refused is not None:
         return story.refused.message
+    if story.limited is not None:
+        return f"keeps its replicas and gets no more: {story.limited.message}"
     if not story.selected:
         return "feasible, but not selected by the spread constraints"
     return f"fits {plural(story.fits, 'replica')}" if story.fits is not None else ""

@@ -279,4 +279,18 @@ MUTANTS = (
         "allowed=max(0, healthy - desired)",
         ("decide/pods/budgets/test_budget.py",),
     ),
+    Mutant(
+        "A cluster whose taint is not tolerated gets no more replicas.",
+        "decide/pipeline.py",
+        "free[self.limited_columns] = 0",
+        "pass",
+        ("decide/test_karmada.py",),
+    ),
+    Mutant(
+        "Weights do not add replicas to a cluster whose taint is not tolerated.",
+        "decide/pipeline.py",
+        "        if self.limited_columns:\n            limits",
+        "        if False:\n            limits",
+        ("decide/test_karmada.py",),
+    ),
 )

@@ -317,6 +317,8 @@ def reason_text(story: ClusterExplanation) -> str:
     if story.refused is not None:
         return f"{story.refused.plugin}: {story.refused.message}"
     overflow = f", overflow affinity {story.overflow}" if story.overflow else ""
+    if story.limited is not None:
+        return f"keeps its replicas and gets no more: {story.limited.plugin}: {story.limited.message}"
     if story.replicas is not None:
         return f"selected{overflow}"
     return (

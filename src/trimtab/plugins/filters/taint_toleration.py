@@ -13,7 +13,10 @@ def format_taint(taint: Taint) -> str:
 
 
 @filter_plugin(
-    "TaintToleration", reads=lambda request: hashable_key(request.placement.spec.cluster_tolerations), skips_placed=True
+    "TaintToleration",
+    reads=lambda request: hashable_key(request.placement.spec.cluster_tolerations),
+    skips_placed=True,
+    limits_placed=True,
 )
 def taint_toleration(request: PlacementRequest, fleet: Fleet[Cluster]) -> Check[Cluster]:
     tolerations = request.placement.spec.cluster_tolerations

@@ -23,6 +23,9 @@ def adjust_to_intent(binding: Binding, decision: BindingDecision, intent: Schedu
     fits = decision.ok and sum(n for _, n in wanted) == sum(n for _, n in decision.clusters)
     if not wanted or not fits or {name for name, _ in wanted} != {name for name, _ in decision.clusters}:
         return decision
+    limits = {one.name: one.before for one in explain(decision).clusters if one.limited is not None}
+    if any(n > limits.get(name, n) for name, n in wanted):
+        return decision
     return with_shares(decision, intent.restore)
 
 
