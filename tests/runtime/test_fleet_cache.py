@@ -145,6 +145,17 @@ def test_written_decision_stays_reserved_when_decided_again() -> None:
     assert free_replicas(fleet_cache.fleet_for({WEB: placed}, EPOCH)) == [6]
 
 
+def test_unwritten_decision_that_adds_to_a_cluster_in_use_finds_its_own_capacity_free() -> None:
+    """Otherwise a move that waits for a budget or an approval would be decided differently again and again."""
+    tables, fleet_cache = new_fleet_cache()
+    tables.notify(None, member("m1", 10))
+    placed = msgspec.structs.replace(REQUEST, placed=(("m1", 4),))
+    reserve(fleet_cache, placed, (("m1", 1),))
+    assert free_replicas(fleet_cache.fleet_for({WEB: placed}, EPOCH)) == [10]
+    written = msgspec.structs.replace(REQUEST, placed=(("m1", 5),))
+    assert free_replicas(fleet_cache.fleet_for({WEB: written}, EPOCH)) == [9]
+
+
 def in_flight(health: str = "Unhealthy", *clusters: str) -> ResourceBinding:
     body = {
         "metadata": {"namespace": WEB.namespace, "name": WEB.name},

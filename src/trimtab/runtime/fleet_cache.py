@@ -30,13 +30,15 @@ class _Reservation(NamedTuple):
     request: PlacementRequest
     arriving: tuple[tuple[str, int], ...]
     until_healthy: bool
+    placed: tuple[tuple[str, int], ...]
+    """What the binding has in these clusters when the decision is written: what it had, and what is added."""
 
     def is_written(self, request: PlacementRequest) -> bool:
         """Whether the decision was written; if not, the request is being decided again and its capacity is free."""
         placed = dict(request.placed)
         if self.request.components:  # placed as sets, with no number of replicas
             return all(name in placed for name, _ in self.arriving)
-        return all(placed.get(name, 0) >= n for name, n in self.arriving)
+        return all(placed.get(name, 0) >= n for name, n in self.placed)
 
 
 def ceil_to_second(at: datetime) -> datetime:
@@ -157,8 +159,10 @@ class FleetCache:
                     bool(arriving) and before is not None and before.request.footprint() != one.request.footprint()
                 )
                 arriving |= {name: arriving.get(name, 0) + n for name, n in one.arriving}
+                had = dict(one.request.placed)
+                placed = tuple((name, had.get(name, 0) + n) for name, n in one.arriving)
                 self._reservations[one.binding] = _Reservation(
-                    until, one.request, tuple(arriving.items()), effect.until_healthy
+                    until, one.request, tuple(arriving.items()), effect.until_healthy, placed
                 )
         if resized:  # replicas that arrive are counted with the size that the workload has now
             self._fleet = self._reserve_all(self._fleet)

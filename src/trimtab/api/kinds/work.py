@@ -280,7 +280,7 @@ class PendingApproval(Value):
 
     cause: Annotated[str, Field("The reason of the move.", required=True)] = never_omit("")
     clusters: Annotated[tuple[TargetCluster, ...], Field("The clusters after the move.")] = ()
-    since: Annotated[datetime | None, MicroTime(), Field("Since when the move waits.")] = None
+    since: Annotated[datetime | None, MicroTime(), Field("Since when a move with this cause waits.")] = None
 
 
 class RejectedClusters(Value):

@@ -146,7 +146,8 @@ def with_pending_approval(
     seen = binding.status.pending_approval
     if seen is not None and (seen.cause, seen.clusters) == (cause, clusters):
         return binding
-    pending = PendingApproval(cause=cause, clusters=clusters, since=view.now)
+    since = seen.since if seen is not None and seen.cause == cause else view.now
+    pending = PendingApproval(cause=cause, clusters=clusters, since=since)
     return binding.but(status=binding.status.but(pending_approval=pending))
 
 
