@@ -94,17 +94,7 @@ def test_reasons_are_told_in_the_words_and_times_of_the_page() -> None:
     assert text.reason_text(stored, now) == "drain: budget careful: its rate is exhausted until 00:43:02"
     assert text.reason_text(stored, now - timedelta(days=3)).endswith("until 2026-11-18 00:43:02")
     assert text.reason_text("cannot continue Drain: 0/3 clusters", now) == "drain cannot go on: 0/3 clusters"
-    assert text.reason_text("ClusterFailover: budget b: 1 replicas are already missing", now) == (
+    assert text.reason_text("ClusterFailover: budget b: 1 replica is already missing", now) == (
         "failover: budget b: 1 replica is already missing"
     )
     assert text.budget_reason("careful", "budget careful: no window is open", now) == "no window is open"
-
-
-def test_one_thing_in_a_stored_text_is_shown_in_the_singular() -> None:
-    assert text.singular_text("1 replicas in m1 wait until their replacement is ready (Drain).") == (
-        "1 replica in m1 waits until its replacement is ready (Drain)."
-    )
-    assert text.singular_text("11 replicas in m1 wait until their replacement is ready") == (
-        "11 replicas in m1 wait until their replacement is ready"
-    )
-    assert text.singular_text("1 moves in flight") == "1 move in flight"

@@ -82,7 +82,7 @@ def test_missing_replicas_refuse_a_move() -> None:
     assert admitted.refusal is not None
     assert (admitted.refusal.code, admitted.refusal.message) == (
         "NotEnoughAvailable",
-        "budget b: 1 replicas are already missing",
+        "budget b: 1 replica is already missing",
     )
 
 

@@ -46,7 +46,6 @@ class Renderer:
                         "day_time",
                         "budget_reason",
                         "reason_text",
-                        "singular_text",
                         "iso",
                         "one_decimal",
                     ),

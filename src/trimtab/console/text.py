@@ -49,24 +49,7 @@ def day_time(at: datetime | None, now: datetime) -> str:
 
 STORED_TIME = re.compile(r"\b([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.[0-9]+)?(?:Z|\+00:00)")
 CAUSE_PREFIX = re.compile(r"^([A-Z][A-Za-z]+): ")
-SINGULAR = tuple(
-    (re.compile(pattern), text)
-    for pattern, text in (
-        (r"\b1 replicas are\b", "1 replica is"),
-        (r"\b1 replicas( in \S+)? wait until their\b", r"1 replica\1 waits until its"),
-        (r"\b1 moves in flight\b", "1 move in flight"),
-        (r"\bAll 1 workloads are done\b", "The workload is done"),
-    )
-)
-"""Stored texts that count one thing as several; they are part of the recorded writes, so they are corrected where they are shown."""
 UNFINISHED = re.compile(r"^cannot continue ([A-Z][A-Za-z]+): ")
-
-
-def singular_text(stored: str) -> str:
-    """A stored text with the right number where it counts one thing."""
-    for pattern, text in SINGULAR:
-        stored = pattern.sub(text, stored)
-    return stored
 
 
 def reason_text(stored: str, now: datetime) -> str:
@@ -76,7 +59,7 @@ def reason_text(stored: str, now: datetime) -> str:
         at = parse_time(f"{match[1]}T{match[2]}Z")
         return match[2] if at is not None and abs(at - now) < timedelta(hours=20) else f"{match[1]} {match[2]}"
 
-    text = UNFINISHED.sub(lambda match: f"{cause_text(match[1])} cannot go on: ", singular_text(stored))
+    text = UNFINISHED.sub(lambda match: f"{cause_text(match[1])} cannot go on: ", stored)
     text = CAUSE_PREFIX.sub(lambda match: f"{cause_text(match[1])}: ", text)
     return STORED_TIME.sub(time, text)
 

@@ -42,6 +42,7 @@ from trimtab.api.kinds.disruption import (
     RecentDisruption,
 )
 from trimtab.api.value import IntOrString
+from trimtab.api.wording import plural, verb
 from trimtab.decide.pods.budgets.budget import BudgetLimit, RateWindow, scaled_value
 
 ReplicasByCluster = Mapping[str, int]
@@ -113,9 +114,8 @@ class BudgetState(NamedTuple):
         if self.concurrent == 0:
             return GateRefusal("TooManyInFlight", f"budget {self.budget}: the maximum number of moves is in flight")
         if self.missing and not (replacement_first and self.surge):
-            return GateRefusal(
-                "NotEnoughAvailable", f"budget {self.budget}: {self.missing} replicas are already missing"
-            )
+            missing = f"{plural(self.missing, 'replica')} {verb(self.missing, 'is', 'are')} already missing"
+            return GateRefusal("NotEnoughAvailable", f"budget {self.budget}: {missing}")
         if self.replicas == 0 and not replacement_first:
             # A move that starts its replacement first removes nothing before the replacement is ready.
             return GateRefusal("NotEnoughAvailable", f"budget {self.budget}: no replica may become unavailable now")

@@ -68,7 +68,7 @@ def test_replicas_are_counted_over_all_clusters() -> None:
 def test_a_budget_with_too_few_available_replicas_reports_how_many_are_missing() -> None:
     status, _ = reconcile(workload_budget(max_unavailable=1), web({"m1": 2}))
     conditions = {c.type: (c.status, c.message) for c in status.conditions}
-    assert conditions["DisruptionsAllowed"] == ("False", "budget b: 1 replicas are already missing")
+    assert conditions["DisruptionsAllowed"] == ("False", "budget b: 1 replica is already missing")
     assert (conditions["Ready"][0], conditions["Reconciling"][0], conditions["Stalled"][0]) == (
         "True",
         "False",

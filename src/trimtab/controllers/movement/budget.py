@@ -17,6 +17,7 @@ from trimtab.api.kinds.disruption import (
 from trimtab.api.kinds.ocm_work import ManifestWork
 from trimtab.api.kinds.work import Binding, ResourceBinding
 from trimtab.api.value import Condition, Key
+from trimtab.api.wording import plural
 from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.conditions import with_condition, with_kstatus_conditions
 from trimtab.controllers.contract import Effect, RequeueAfter, Trigger, View, controller
@@ -201,7 +202,7 @@ def conditions_of(
         type="DisruptionsAllowed",
         status="False" if refusal else "True",
         reason=refusal.code if refusal else "BudgetAvailable",
-        message=refusal.message if refusal else f"{len(status.in_flight)} moves in flight",
+        message=refusal.message if refusal else f"{plural(len(status.in_flight), 'move')} in flight",
         last_transition_time=view.now.replace(microsecond=0),
     )
     return with_condition(conditions, allowing)

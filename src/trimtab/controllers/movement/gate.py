@@ -45,6 +45,7 @@ from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.rebalancer import MoveOptions, WorkloadRebalancer
 from trimtab.api.kinds.work import Binding, HeldReplicas, StateBeforeMove, TargetCluster
 from trimtab.api.value import Key
+from trimtab.api.wording import plural, verb
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Effect, RecordEvent, View
 from trimtab.controllers.movement import binding_moves, state
@@ -243,7 +244,8 @@ def move_started_events(binding: Binding, result: GateResult) -> Iterator[Record
     """One event for each new hold."""
     for hold in result.holds:
         if hold not in binding.status.holds:
-            text = f"{hold.replicas} replicas in {hold.cluster} wait until their replacement is ready ({hold.reason})."
+            waits = verb(hold.replicas, "waits until its", "wait until their")
+            text = f"{plural(hold.replicas, 'replica')} in {hold.cluster} {waits} replacement is ready ({hold.reason})."
             yield RecordEvent(well_known.ref_of(binding), "MoveStarted", text, SOURCE)
 
 

@@ -18,6 +18,7 @@ from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.kinds.policy import Placement
 from trimtab.api.kinds.work import AggregatedStatusItem, Binding, GracefulEvictionTask
 from trimtab.api.value import Key
+from trimtab.api.wording import plural
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.health import CONDITION_TAINTS
 from trimtab.controllers.conditions import find_condition
@@ -62,7 +63,7 @@ def reason_of_move(binding: Binding, source: str, cause: str, decision: BindingD
         message = _describe_policy_edit(binding)
     elif cause == "Scale":
         before = sum(binding_moves.placement_before_moves(binding).values())
-        message = f"the workload was scaled from {before} to {sum(n for _, n in decision.clusters)} replicas"
+        message = f"the workload was scaled from {before} to {plural(sum(n for _, n in decision.clusters), 'replica')}"
     elif cause == "Rebalance":
         message, by = _describe_rebalance(binding), binding_moves.reschedule_request_of(binding).user
     elif cause == "Failback":

@@ -9,6 +9,7 @@ from trimtab.api.kind import key_of
 from trimtab.api.kinds.rebalancer import ObservedWorkload, RebalancerStatus, WorkloadRebalancer, WorkloadReference
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Condition, Key
+from trimtab.api.wording import plural, verb
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, with_condition
 from trimtab.controllers.contract import (
@@ -285,7 +286,8 @@ def with_progress(item: ObservedWorkload, binding: Binding) -> ObservedWorkload:
         return item.but(phase="Moving")
     if binding.status.holds:
         held = sum(hold.replicas for hold in binding.status.holds)
-        return item.but(phase="Moving", message=f"{held} replicas wait until their replacement is ready")
+        waits = verb(held, "waits until its", "wait until their")
+        return item.but(phase="Moving", message=f"{plural(held, 'replica')} {waits} replacement is ready")
     if stalled is not None and stalled.reason == "MoveReverted":
         return item.but(phase="Failed", reason="MoveReverted", message=stalled.message)
     if binding.spec.clusters == item.before:
@@ -419,6 +421,6 @@ def events_for(job: WorkloadRebalancer, status: RebalancerStatus, view: View) ->
         elif item.result and not before.get(item.workload, ("", ""))[0]:
             yield RecordEvent(about, "RescheduleTriggered", f"rescheduling of {name} requested", SOURCE)
     if status.finish_time is not None and job.status.finish_time is None:
-        yield RecordEvent(
-            about, "RebalancerFinished", f"All {len(status.observed_workloads)} workloads are done.", SOURCE
-        )
+        count = len(status.observed_workloads)
+        text = "The workload is done." if count == 1 else f"All {count} workloads are done."
+        yield RecordEvent(about, "RebalancerFinished", text, SOURCE)
