@@ -302,6 +302,22 @@ def unfinished_moves(binding: Binding, view: View) -> list[Move]:
     return [move for move in moves_of(binding, view) if not move.status.outcome]
 
 
+def with_actual_targets(binding: Binding, clusters: Iterable[tuple[str, int]], view: View) -> Iterator[Move]:
+    """The move of an eviction with the clusters that get its replicas now: those that it began with were a forecast.
+
+    Replicas of several evictions, or of a workload that is scaled as well, belong to no single move.
+    """
+    evicted = {task.from_cluster for task in binding.spec.graceful_eviction_tasks}
+    moves = [move for move in unfinished_moves(binding, view) if move.spec.from_ in evicted] if evicted else []
+    if len(moves) != 1:
+        return
+    had = current_placement(binding)
+    gained = tuple(MoveTarget(name=name, replicas=n - had.get(name, 0)) for name, n in clusters if n > had.get(name, 0))
+    move = moves[0]
+    if gained != move.spec.to and sum(target.replicas for target in gained) == move.spec.replicas:
+        yield move.but(spec=move.spec.but(to=gained))
+
+
 def moves_out_of_left_clusters(binding: Binding, view: View) -> dict[str, Move]:
     """The unfinished moves out of clusters that an eviction took out of the placement while replicas are held elsewhere.
 

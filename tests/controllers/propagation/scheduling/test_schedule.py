@@ -10,10 +10,17 @@ from builders import MINUTE, NOON, binding, cluster, deployment, placement, stat
 from views import FakeView
 
 from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, ResourceSummary
-from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, Move
+from trimtab.api.kinds.disruption import (
+    DisruptionBudget,
+    DisruptionBudgetSpec,
+    Move,
+    MovedObject,
+    MoveSpec,
+    MoveTarget,
+)
 from trimtab.api.kinds.ocm_placement import ClusterDecision, PlacementDecision, PlacementDecisionStatus
 from trimtab.api.kinds.rebalancer import RebalancerSpec, WorkloadRebalancer
-from trimtab.api.kinds.work import Binding, Component, HeldReplicas
+from trimtab.api.kinds.work import Binding, Component, GracefulEvictionTask, HeldReplicas
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
@@ -179,6 +186,50 @@ def test_draining_cluster_loses_only_its_share() -> None:
     after = binding_writes(schedule_one(placed, draining, ready_cluster("m2")))[-1]
     assert replicas_by_cluster(after) == {"m2": 4}
     assert [(hold.cluster, hold.reason) for hold in after.status.holds] == [("m1", "Drain")]
+
+
+def evicted_binding(*clusters: str) -> Binding:
+    """Two replicas in m2, and two that were evicted from each of these clusters and are not placed again yet."""
+    tasks = tuple(GracefulEvictionTask(from_cluster=name, replicas=2) for name in clusters)
+    placed = requested_binding({"m2": 2}, reschedule_triggered_at=None, graceful_eviction_tasks=tasks)
+    return placed.but(spec=placed.spec.but(replicas=2 + 2 * len(clusters)))
+
+
+def failover_of(source: str, **targets: int) -> Move:
+    moved = MovedObject(api_version="apps/v1", kind="Deployment", namespace="demo", name="web")
+    to = tuple(MoveTarget(name=name, replicas=n) for name, n in targets.items())
+    return Move(
+        metadata=Meta(namespace="demo", name=f"web.{source}", resource_version="7"),
+        spec=MoveSpec(object=moved, cause="ClusterFailover", from_=source, to=to, replicas=2),
+    )
+
+
+def moves_written(effects: list[Any]) -> list[Any]:
+    return [
+        (effect.name, [(to.name, to.replicas) for to in effect.spec.to])
+        for effect in effects
+        if isinstance(effect, Move)
+    ]
+
+
+def test_move_of_an_eviction_names_the_clusters_that_got_its_replicas() -> None:
+    clusters = [ready_cluster(name) for name in ("m1", "m2", "m3")]
+    effects = schedule_one(evicted_binding("m1"), failover_of("m1", m2=2), *clusters)
+    after = binding_writes(effects)[-1]
+    assert replicas_by_cluster(after) == {"m2": 2, "m3": 2}
+    assert moves_written(effects) == [("web.m1", [("m3", 2)])]
+    assert effects.index(after) < next(n for n, effect in enumerate(effects) if isinstance(effect, Move))
+
+
+def test_move_of_an_eviction_whose_forecast_was_right_is_not_written_again() -> None:
+    clusters = [ready_cluster(name) for name in ("m1", "m2", "m3")]
+    assert moves_written(schedule_one(evicted_binding("m1"), failover_of("m1", m3=2), *clusters)) == []
+
+
+def test_moves_of_two_evictions_keep_their_forecasts() -> None:
+    clusters = [ready_cluster(name) for name in ("m1", "m2", "m3", "m4")]
+    moves = [failover_of("m1", m2=2), failover_of("m4", m2=2)]
+    assert moves_written(schedule_one(evicted_binding("m1", "m4"), *moves, *clusters)) == []
 
 
 def test_drain_without_feasible_cluster_is_reported_and_changes_nothing() -> None:

@@ -27,6 +27,7 @@ from trimtab.controllers.contract import (
     controller,
 )
 from trimtab.controllers.feature_gates import feature_gates
+from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.freeze import current_freeze, moving_bindings
 from trimtab.controllers.movement.gate import SCALE
 from trimtab.controllers.movement.move_start import BLOCKED_SECONDS, removes_replicas, seconds_until_move, start_move
@@ -180,6 +181,8 @@ def effects_of_decision(
     )
     if changed or repeats:
         yield placed.but(status=status)
+        if decision.ok:
+            yield from binding_moves.with_actual_targets(binding, decision.clusters, view)
         yield from decision_events(binding, decision)
     if decision.should_retry:
         yield RequeueAfter(seconds_until_retry(decision, view))
