@@ -328,9 +328,18 @@ class FleetModel:
         for move in self.latest_moves(namespaces):
             if (move.started or LONG_AGO) < since:
                 break
-            if move.source == name and move.outcome not in ("Cancelled", "Reverted"):
+            if (
+                move.source == name
+                and move.outcome not in ("Cancelled", "Reverted")
+                and not self._is_lost_in(name, move.key)
+            ):
                 total += move.replicas
         return total
+
+    def _is_lost_in(self, name: str, key: str) -> bool:
+        """Whether a workload still counts replicas in a cluster that does not answer."""
+        workload = self.workloads.get(key)
+        return workload is not None and name in workload.cells and workload.cells[name].lost > 0
 
     def cluster_sums(self, name: str, namespaces: Namespaces) -> Counter[str]:
         if namespaces is None:

@@ -80,6 +80,15 @@ def affinity_text(binding: Binding) -> str:
     return ", and ".join(parts)
 
 
+def unmet_affinity(binding: Binding) -> str:
+    """What the policy asks of clusters, if that alone is why none fits; else empty."""
+    record = binding.status.decision
+    if record is None or {one.filter for one in record.rejected} != {"ClusterAffinity"}:
+        return ""
+    asked = affinity_text(binding)
+    return f"no cluster of {record.total_clusters} has {asked}, as its policy asks." if asked else ""
+
+
 def requirement_text(key: str, operator: str, values: Collection[str]) -> str:
     """A requirement in the words of a label selector."""
     among = f" ({', '.join(values)})" if values else ""
@@ -108,6 +117,8 @@ def explanation_of(context: PageContext, binding: Binding) -> tuple[Explanation,
 def verdict_of(one: ClusterExplanation) -> str:
     if one.refused is not None:
         return one.refused.message.removeprefix("cluster(s) ")
+    if one.limited is not None:
+        return f"keeps its replicas and gets no more: {one.limited.message.removeprefix('cluster(s) ')}"
     if one.replicas is not None:
         return "selected" + (f", overflow {one.overflow}" if one.overflow else "")
     return "fits, but got no replicas" if one.selected else "fits, but not selected by the spread constraints"

@@ -25,6 +25,7 @@ from trimtab.dryrun.plan_result import (
     BudgetCost,
     ClusterLoad,
     Plan,
+    PlannedWorkload,
     Verdict,
 )
 from trimtab.dryrun.static_view import StaticView
@@ -152,7 +153,7 @@ def verdict_of(plan: Plan) -> Verdict:
     worse = only_rebalance and moves and before is not None and after is not None and after > before + WORSE_BY
     written = any(not text.endswith(" unchanged") for text in plan.objects)
     outcome = VIOLATIONS if violations else CHANGES if moved or written else NO_CHANGE
-    sentences = [*_sentences(plan, len(violations))]
+    sentences = [*_sentences(plan, violations)]
     if worse:
         sentences.append(f"The load is spread worse than now: {before} to {after} percentage points of CPU.")
     return Verdict(
@@ -164,7 +165,7 @@ def verdict_of(plan: Plan) -> Verdict:
     )
 
 
-def _sentences(plan: Plan, violations: int) -> Iterator[str]:
+def _sentences(plan: Plan, violations: Sequence[PlannedWorkload]) -> Iterator[str]:
     rows = [row for row in plan.workloads if not row.is_pending]
     counts: dict[str, int] = {}
     for row in rows:
@@ -184,8 +185,11 @@ def _sentences(plan: Plan, violations: int) -> Iterator[str]:
     delayed = sum(row.refusal is not None and not row.refusal.is_violation for row in rows) - unapproved - stepwise
     if delayed:
         yield f"{delayed} of them {'waits' if delayed == 1 else 'wait'} for a budget or for earlier moves."
-    if violations:
-        yield f"{violations} {'is' if violations == 1 else 'are'} refused."
+    refused = sum(row.action not in verbs for row in violations)
+    if blocked := len(violations) - refused:
+        yield f"{blocked} of them may not begin: a budget refuses {'it' if blocked == 1 else 'them'}."
+    if refused:
+        yield f"{refused} {'is' if refused == 1 else 'are'} refused."
     down = sum(row.lost_replicas for row in plan.workloads if row.action == REFUSED)
     if down:
         yield f"{down} {'replica stays' if down == 1 else 'replicas stay'} down."

@@ -45,9 +45,13 @@ def fate_of_lost(cluster: ClusterFacts, context: PageContext) -> str:
     return f"is replaced elsewhere {'soon' if due <= context.now else f'from {due:%H:%M:%S} on'}, unless the cluster answers"
 
 
-def outlook(workload: WorkloadFacts, name: str, cluster: ClusterFacts, fate: str) -> tuple[str, str]:
+def outlook(
+    workload: WorkloadFacts, name: str, cluster: ClusterFacts, fate: str, *, is_moving: bool
+) -> tuple[str, str]:
     """What will happen to the replicas in this cluster: a style and a text; `fate` is that of lost ones."""
     cell = workload.cells[name]
+    if cell.lost and is_moving:
+        return "move", f"{'its replacement starts' if cell.lost == 1 else 'replacements start'} elsewhere"
     if cell.lost:
         return "bad", workload.why or fate
     if cell.held:
@@ -71,7 +75,10 @@ def workload_rows(context: PageContext, cluster: ClusterFacts) -> list[dict[str,
     rows = []
     fate = fate_of_lost(cluster, context) if cluster.state == DARK else ""
     for workload in sorted(shown, key=lambda one: (one.severity, one.key))[:MAX_ROWS]:
-        style, text = outlook(workload, cluster.name, cluster, fate)
+        is_moving = any(
+            move.source == cluster.name and not move.outcome for move in context.model.moves_in(workload.key)
+        )
+        style, text = outlook(workload, cluster.name, cluster, fate, is_moving=is_moving)
         rows.append(
             {
                 "id": f"w-{workload.key}",
@@ -156,6 +163,7 @@ def cluster(context: PageContext) -> View:
     return {
         "cluster": facts,
         "sentence": lead_of(context, facts, counts),
+        "last_seen": ", last seen" if facts.state == DARK else "",
         "map": map_cluster(facts, context),
         "loads": context.services.loads(facts.name),
         "arriving": sum(flow.replicas for flow in flows if flow.target == facts.name),

@@ -12,7 +12,7 @@ from trimtab.console.permissions import sees
 from trimtab.console.pictures.fleet_map import MapCluster, MapFlow, MapRegion
 from trimtab.console.pulse import PULSE_TOPICS
 from trimtab.console.text import cluster_path, natural_order, path_to, query_of, reason_text, workload_path
-from trimtab.console.why import affinity_text
+from trimtab.console.why import unmet_affinity
 from trimtab.console.workload_facts import NOWHERE, STUCK, WAITING, WorkloadFacts
 
 MAX_NEEDS = 8
@@ -102,8 +102,9 @@ def group_by_place(clusters: Iterable[MapCluster], by: str) -> list[MapRegion]:
 def workload_need(workload: WorkloadFacts, context: PageContext) -> Need:
     path = workload_path(workload.key)
     why = reason_text(workload.why, context.now)
+    binding = context.model.bindings.get(workload.key)
     text = (
-        f"runs nowhere: {wanted_clusters(workload, context) or why}"
+        f"runs nowhere: {(binding is not None and unmet_affinity(binding)) or why}"
         if workload.state == NOWHERE
         else f"is stuck: {why}"
     )
@@ -116,16 +117,6 @@ def workload_need(workload: WorkloadFacts, context: PageContext) -> Need:
         link_path=f"{path}#why",
         since=workload.since,
     )
-
-
-def wanted_clusters(workload: WorkloadFacts, context: PageContext) -> str:
-    """What the policy asks of clusters, if that alone is why none fits."""
-    binding = context.model.bindings.get(workload.key)
-    record = binding.status.decision if binding is not None else None
-    if binding is None or record is None or {one.filter for one in record.rejected} != {"ClusterAffinity"}:
-        return ""
-    asked = affinity_text(binding)
-    return f"no cluster of {record.total_clusters} has {asked}, as its policy asks." if asked else ""
 
 
 def budget_in(why: str, namespace: str, context: PageContext) -> BudgetFacts | None:

@@ -7,7 +7,7 @@ from trimtab.api.wording import plural
 from trimtab.console.cluster_facts import DARK, ClusterFacts
 from trimtab.console.facts import MoveFacts
 from trimtab.console.page import PageContext, View, page
-from trimtab.console.pages.fleet import flows_between
+from trimtab.console.pages.fleet import flows_between, last_known_replicas
 from trimtab.console.permissions import sees
 from trimtab.console.pulse import PULSE_TOPICS
 from trimtab.console.text import cause_text, clock_time, one_decimal, parse_time, reason_text
@@ -110,8 +110,8 @@ def open_points(context: PageContext, name: str, moves: list[MoveFacts]) -> list
     points = []
     cluster = context.model.clusters.get(name) if name else None
     if cluster is not None and not cluster.is_ready:
-        lost = context.model.cluster_sums(name, context.visibility.workloads)["lost"]
-        rest = f"; {plural(lost, 'replica')} of its last report may still run" if lost else ""
+        last = last_known_replicas(cluster, context)
+        rest = f"; its last known {plural(last, 'replica')} may still run" if last else ""
         points.append(f"{name} does not answer{rest}.")
     points += [
         f"{move.title}: {plural(move.replicas, 'replica')} from {move.source} {'is' if move.replicas == 1 else 'are'} still moving."

@@ -107,6 +107,14 @@ def better_placements(context: PageContext) -> list[dict[str, Any]]:
     return rows[:MAX_ROWS]
 
 
+def sentence_of(placements: int, scores: int, clusters: int) -> str:
+    has = plural(placements, "Placement") if placements else "No Placement"
+    published = (
+        f"{plural(scores, 'score')} published for {plural(clusters, 'cluster')}" if scores else "no score published"
+    )
+    return f"{has}; {published}."
+
+
 @page(
     "placements",
     "placements.html",
@@ -120,7 +128,7 @@ def placements(context: PageContext) -> View:
         "scores": scores,
         "scored": scored_workloads(context),
         "better": better_placements(context),
-        "sentence": f"{plural(len(rows), 'Placement')}; {plural(len(scores['columns']), 'score')} published for {plural(len(scores['rows']), 'cluster')}.",
+        "sentence": sentence_of(len(rows), len(scores["columns"]), len(scores["rows"])),
     }
 
 

@@ -20,8 +20,8 @@ from trimtab.console.permissions import sees
 from trimtab.console.pictures.delivery import APPLIED, FAILED, PENDING, Delivery, Step
 from trimtab.console.pictures.history import moves_at, stages_of, title_of
 from trimtab.console.pulse import PULSE_TOPICS
-from trimtab.console.text import cause_text, day_time, iso, path_to, singular_text, workload_path
-from trimtab.console.why import WhyMatrix, affinity_text, explanation_of, help_for, why_matrix
+from trimtab.console.text import cause_text, day_time, iso, path_to, workload_path
+from trimtab.console.why import WhyMatrix, affinity_text, explanation_of, help_for, unmet_affinity, why_matrix
 from trimtab.console.workload_facts import WAITING, WorkloadFacts
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement import state
@@ -72,7 +72,7 @@ def timeline_of(context: PageContext, workload: WorkloadFacts, binding: Binding)
                     "at": event.at,
                     "state": "wait" if event.warning else "ok",
                     "title": event.reason,
-                    "text": singular_text(event.message),
+                    "text": event.message,
                 }
                 for event in context.model.events.get(subject, {}).values()
                 if event.warning or event.reason not in ROUTINE
@@ -303,6 +303,7 @@ def workload(context: PageContext) -> View:
         "workload": facts,
         "why": why,
         "help": help_for(facts, why),
+        "unmet": unmet_affinity(binding),
         "stages": stages_of(current, moves, pending_placement(facts, why), placed) if current and facts.counted else [],
         "steps": steps_of(facts, binding, context.now),
         "deliveries": deliveries_of(facts, binding),

@@ -13,7 +13,7 @@ def draw_bar(share: float, width: float = 96, height: float = 6, kind: str = "us
     """A share of one, as a filled track."""
     filled = width * max(0.0, min(1.0, share))
     return (
-        f'<svg class="meter" width="{num(width)}" height="{num(height)}" viewBox="0 0 {num(width)} {num(height)}" aria-hidden="true">'
+        f'<svg class="meter" width="{num(width)}" height="{num(height)}" viewBox="0 0 {num(width)} {num(height)}" preserveAspectRatio="none" aria-hidden="true">'
         f'<rect class="track" width="{num(width)}" height="{num(height)}" rx="3"/>'
         f'<rect class="{esc(kind)}" width="{num(filled)}" height="{num(height)}" rx="3"/></svg>'
     )
