@@ -184,3 +184,11 @@ def test_what_pyyaml_writes_is_read_back(value) -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(YamlError):
         json.dumps(load_yaml(text), allow_nan=False)
+
+
+def test_errors_of_the_parser_are_one_line_with_the_place() -> None:
+    with pytest.raises(YamlError) as caught:
+        load_yaml("kind: [oops\n")
+    assert str(caught.value) == (
+        "did not find expected ',' or ']' in line 2, column 1 (while parsing a flow sequence in line 1, column 7)"
+    )

@@ -73,6 +73,8 @@ def load_yaml_documents(text: str | bytes, bounds: YamlLimits = BODY) -> Iterato
         if plain.count("%TAG") > limits.MAX_TAG_DIRECTIVES:
             raise YamlError(f"the text has more than {limits.MAX_TAG_DIRECTIVES} %TAG directives")
         yield from _DocumentBuilder(bounds).build(_SafeLoader(plain))
+    except yaml.MarkedYAMLError as error:
+        raise YamlError(_describe(error)) from None
     except (yaml.YAMLError, UnicodeError) as error:
         raise YamlError(str(error)) from None
 
@@ -225,6 +227,14 @@ class _DocumentBuilder:
         else:
             container.value[container.key] = value
             container.key = _ABSENT
+
+
+def _describe(error: yaml.MarkedYAMLError) -> str:
+    """The error in one line, where the parser uses four."""
+    mark = error.problem_mark or error.context_mark
+    text = error.problem or "invalid"
+    context = f" ({error.context}{_place(error.context_mark)})" if error.context and error.context_mark else ""
+    return f"{text}{_place(mark) if mark is not None else ''}{context}"
 
 
 def _place(mark: Any) -> str:

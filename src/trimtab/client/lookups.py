@@ -56,7 +56,7 @@ async def workload_reference(client: Client, text: str, namespace: str) -> dict[
 
 def reference_to(text: str, namespace: str, served: Sequence[Resource]) -> dict[str, Any]:
     word, slash, name = text.partition("/")
-    if not slash or not name:
+    if not word or not slash or not name or "/" in name:
         raise InputError(f"{text!r} does not name a workload; use for example deploy/web")
     resource = find_resource(word, served)
     ref = {"apiVersion": resource.api_version, "kind": resource.kind, "name": name}

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from trimtab import plugins
 from trimtab.api.kind import find_kind
-from trimtab.api.wording import verb
+from trimtab.api.wording import plural, verb
 from trimtab.controllers import well_known
 from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.propagation.scheduling.adjustment import adjust_to_intent
@@ -171,7 +171,7 @@ def warnings_of(outcomes: Sequence[Outcome], situation: Situation) -> Iterator[s
             gain, fits = n - outcome.case.before.get(name, 0), int(room[situation.fleet.index[name]])
             if gain > fits:
                 yield (
-                    f"{row.workload}: {name} gets {gain} more replicas and has room for {fits}; "
+                    f"{row.workload}: {name} gets {plural(gain, 'more replica')} and has room for {fits}; "
                     "the policy divides by weights regardless of capacity"
                 )
 

@@ -9,11 +9,13 @@ from click.testing import CliRunner
 from move_helpers import MoveScenario, run_scenario
 
 from cli.scenarios import place_in_m1_and_m2
-from trimtab.cli.commands.plan import command, print_plan, write_plan
+from trimtab.cli.commands.plan import check_kinds, command, print_plan, write_plan
+from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
 from trimtab.dryrun.fleet_state import fetch_fleet_state
 from trimtab.dryrun.plan_result import Plan, digest_of
 from trimtab.dryrun.snapshot import snapshot_of
+from trimtab.errors import InputError
 
 
 def test_help_explains_the_exit_codes() -> None:
@@ -26,6 +28,29 @@ def test_a_plan_of_nothing_is_refused() -> None:
     result = CliRunner().invoke(command, [])
     assert result.exit_code == 2
     assert "--lose-cluster" in result.output
+
+
+def test_files_without_objects_are_refused(tmp_path: Path) -> None:
+    (empty := tmp_path / "empty.yaml").write_text("# nothing\n")
+    result = CliRunner().invoke(command, ["-f", str(empty)])
+    assert (result.exit_code, str(result.exception)) == (1, f"there are no objects in {empty}")
+    result = CliRunner().invoke(command, ["-f", "-"], input="")
+    assert str(result.exception) == "there are no objects in the standard input"
+
+
+def test_a_kind_that_the_server_does_not_serve_is_refused_unless_its_definition_is_planned_too() -> None:
+    thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "one"}}
+    pods = Resource(group="", version="v1", kind="Pod", plural="pods")
+    with pytest.raises(InputError, match="Thing one: the server serves no kind Thing"):
+        check_kinds([thing], [pods])
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "names": {"kind": "Thing"}},
+    }
+    crds = Resource(group="apiextensions.k8s.io", version="v1", kind="CustomResourceDefinition", plural="crds")
+    check_kinds([thing, definition], [pods, crds])
 
 
 def test_plan_is_printed_as_table_json_or_yaml(capsys: pytest.CaptureFixture[str]) -> None:

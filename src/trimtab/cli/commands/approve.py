@@ -12,6 +12,7 @@ from trimtab.client.lookups import list_typed
 from trimtab.dryrun.plan_result import format_shares
 from trimtab.tables import format_table
 
+NOTHING_WAITS = "No move waits for an approval"
 HEADINGS = ("NAMESPACE", "WORKLOAD", "CAUSE", "NOW", "THEN", "SINCE")
 
 
@@ -46,10 +47,13 @@ def command(
         return [binding for binding in found if binding.status.pending_approval is not None]
 
     async def work(client: Client) -> list[str]:
+        place = "." if all_namespaces else f" in namespace {namespace}; -A shows all namespaces."
         if not targets and not everything:
-            return waiting_lines(await list_waiting(client), output)
+            return waiting_lines(await list_waiting(client), output) or [f"{NOTHING_WAITS}{place}"]
         if everything:
             bindings = await list_waiting(client)
+            if not bindings:
+                return [f"{NOTHING_WAITS}{place}"]
         else:
             bindings = [await find_binding(client, target, namespace) for target in targets]
         return [f"{workload_of(binding)}: {await approve_move(client, binding)} approved" for binding in bindings]
@@ -61,9 +65,7 @@ def command(
 def waiting_lines(bindings: list[Binding], output: str) -> list[str]:
     if output != "table":
         return [format_objects(bindings, output)]
-    if not bindings:
-        return ["No move waits for an approval."]
-    return [format_table(HEADINGS, [waiting_row(binding) for binding in bindings])]
+    return [format_table(HEADINGS, [waiting_row(binding) for binding in bindings])] if bindings else []
 
 
 def waiting_row(binding: Binding) -> tuple[str, ...]:

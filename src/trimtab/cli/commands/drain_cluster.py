@@ -22,7 +22,7 @@ from trimtab.clock import WallClock
 from trimtab.controllers.clusters.departure import LEAVE_MARK
 from trimtab.controllers.movement.binding_moves import stalled_condition_of
 from trimtab.controllers.well_known import DRAIN
-from trimtab.errors import Conflict
+from trimtab.errors import Conflict, InputError
 
 CORDON = "cluster.karmada.io/unschedulable"
 CORDONED_BEFORE = "cordoned-before"
@@ -42,6 +42,8 @@ def command(cluster: str, abort: bool, wait: bool, timeout: float, kubeconfig: s
 
     async def work(client: Client) -> int:
         if abort:
+            if drain_annotation(await get_cluster(client, cluster)) is None:
+                raise InputError(f"cluster {cluster} is not being drained")
             await abort_drain(client, cluster)
             return 0
         await start_drain(client, cluster)

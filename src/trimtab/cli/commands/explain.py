@@ -147,7 +147,7 @@ def pod_name_of(target: str) -> str:
 async def find_binding(client: Client, target: str, namespace: str) -> Binding:
     """The binding of a workload, or the binding itself."""
     word, slash, name = target.partition("/")
-    if not slash or not name:
+    if not word or not slash or not name or "/" in name:
         raise InputError(f"{target!r}: expected KIND/NAME, such as deploy/web")
     resource = find_resource(word, await client.resources())
     if resource.kind in ("ResourceBinding", "ClusterResourceBinding"):

@@ -112,6 +112,9 @@ def command(
             "give files (-f), or what happens: --lose-cluster, --lose-region, --drain, --taint or --rebalance"
         )
     manifests = manifests_in(files)
+    if files and not manifests.items:
+        names = ["the standard input" if name == "-" else name for name in files]
+        raise InputError(f"there are no objects in {', '.join(names)}")
     for warning in manifests.warnings:
         click.echo(f"Warning: {warning}", err=True)
     change = Change(
@@ -165,9 +168,22 @@ async def plan_on_server(
     settings: dict[str, object],
 ) -> tuple[FleetState, Plan]:
     """The plan for the fleet as a server has it now, with its profile and the settings of its controllers."""
+    if any(find_kind(raw["apiVersion"], raw["kind"]) is None for raw in change.objects):
+        check_kinds(change.objects, await client.resources())
     asked = change.but(rebalance=rebalance_spec(selection, await client.resources() if selection.selectors else ()))
     state = await fetch_state(client, profile, settings, changed_templates=change.objects, policies=policies)
     return state, make_plan(state, asked)
+
+
+def check_kinds(objects: Sequence[Raw], served: Sequence[Resource]) -> None:
+    """Refuse kinds that neither the server serves nor a CustomResourceDefinition among the objects defines."""
+    known = {(resource.api_version.rpartition("/")[0], resource.kind) for resource in served}
+    definitions = [raw.get("spec") or {} for raw in objects if raw["kind"] == "CustomResourceDefinition"]
+    known |= {(spec.get("group", ""), (spec.get("names") or {}).get("kind", "")) for spec in definitions}
+    for raw in objects:
+        if (raw["apiVersion"].rpartition("/")[0], raw["kind"]) not in known:
+            name = raw["metadata"]["name"]
+            raise InputError(f"{raw['kind']} {name}: the server serves no kind {raw['kind']} in {raw['apiVersion']}")
 
 
 def with_simulated_forecast(plan: Plan, state: FleetState, pace: str, horizon: str) -> Plan:

@@ -10,6 +10,7 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.rebalancer import ObservedWorkload, WorkloadRebalancer, WorkloadReference
 from trimtab.api.selectors import InvalidSelector, LabelSelectorRequirement, parse_selector
 from trimtab.api.value import Raw
+from trimtab.cli.commands.explain import find_binding
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.server_state import fetch_state
 from trimtab.client.client import Client, Resource, resource_of
@@ -89,6 +90,8 @@ def command(
             plan = make_plan(await fetch_state(client), Change(rebalance=spec))
             click.echo("\n".join(report_lines(plan)))
             return plan.exit_code
+        for text in workloads:
+            await find_binding(client, text, namespace)
         job = await create_rebalancer(client, name or f"rebalance-{WallClock().now():%Y%m%d-%H%M%S}", spec)
         click.echo(f"workloadrebalancer/{job} created")
         return await wait_until_finished(client, job, timeout) if wait else 0
