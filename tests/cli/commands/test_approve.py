@@ -35,6 +35,7 @@ WAITING = ResourceBinding(
 def test_list_shows_what_would_happen_and_since_when_it_waits() -> None:
     text = "\n".join(waiting_lines([WAITING], "table"))
     assert "shop        deployment/web   Drain   m1:4   m2:4   2030-01-01 00:00:00Z" in text
+    assert waiting_lines([WAITING], "wide") == waiting_lines([WAITING], "table")
     assert waiting_lines([], "table") == []
 
 

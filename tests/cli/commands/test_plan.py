@@ -13,7 +13,7 @@ from trimtab.cli.commands.plan import check_kinds, command, print_plan, write_pl
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
 from trimtab.dryrun.fleet_state import fetch_fleet_state
-from trimtab.dryrun.plan_result import Plan, digest_of
+from trimtab.dryrun.plan_result import MOVE, UNCHANGED, Plan, PlannedWorkload, digest_of
 from trimtab.dryrun.snapshot import snapshot_of
 from trimtab.errors import InputError
 
@@ -61,6 +61,12 @@ def test_plan_is_printed_as_table_json_or_yaml(capsys: pytest.CaptureFixture[str
     assert msgspec.json.decode(capsys.readouterr().out, type=Plan) == plan
     print_plan(plan, "yaml")
     assert yaml.safe_load(capsys.readouterr().out)["unchanged"] == 3
+    moved, same = (
+        PlannedWorkload(workload="Deployment/a/x", action=MOVE),
+        PlannedWorkload(workload="b", action=UNCHANGED),
+    )
+    print_plan(plan.but(workloads=(moved, same)), "name")
+    assert capsys.readouterr().out == "Deployment/a/x\n"
 
 
 def test_plan_file_is_private_and_has_a_hash(tmp_path: Path) -> None:

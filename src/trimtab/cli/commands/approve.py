@@ -21,7 +21,7 @@ HEADINGS = ("NAMESPACE", "WORKLOAD", "CAUSE", "NOW", "THEN", "SINCE")
 @click.option("--namespace", "-n", default="default", show_default=True)
 @click.option("--all-namespaces", "-A", is_flag=True, help="List, or with --all approve, in all namespaces.")
 @click.option("--all", "everything", is_flag=True, help="Approve all waiting moves of the namespace.")
-@output_option("table", "name", "json", "yaml")
+@output_option("table", "wide", "name", "json", "yaml")
 @kubeconfig_options
 def command(
     targets: tuple[str, ...],
@@ -63,7 +63,7 @@ def command(
 
 
 def waiting_lines(bindings: list[Binding], output: str) -> list[str]:
-    if output != "table":
+    if output not in ("table", "wide"):
         return [format_objects(bindings, output)]
     return [format_table(HEADINGS, [waiting_row(binding) for binding in bindings])] if bindings else []
 

@@ -26,7 +26,7 @@ from trimtab.dryrun.fleet_state import FleetState
 from trimtab.dryrun.manifest import Manifests
 from trimtab.dryrun.plan import make_plan
 from trimtab.dryrun.plan_report import report_lines
-from trimtab.dryrun.plan_result import Plan
+from trimtab.dryrun.plan_result import UNCHANGED, Plan
 from trimtab.dryrun.snapshot import read_snapshot
 from trimtab.errors import InputError
 from trimtab.runtime.declarations import load_kinds
@@ -79,7 +79,7 @@ from trimtab.store.files import replace_file
 @click.option("--horizon", default="4h", show_default=True, metavar="DURATION", help="The longest forecast.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
 @profile_option
-@output_option("table", "wide", "json", "yaml")
+@output_option("table", "wide", "name", "json", "yaml")
 @click.option("--out", "out", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan to this file.")
 @kubeconfig_options
 def command(
@@ -223,6 +223,10 @@ def resources_in(state: FleetState) -> list[Resource]:
 def print_plan(plan: Plan, output: str) -> None:
     if output in ("json", "yaml"):
         click.echo(format_structured(plan, output))
+    elif output == "name":
+        for row in plan.workloads:
+            if row.action != UNCHANGED:
+                click.echo(row.workload)
     else:
         echo_report("\n".join(report_lines(plan, wide=output == "wide")))
 
@@ -233,4 +237,5 @@ def write_plan(plan: Plan, path: Path) -> None:
         replace_file(path, msgspec.json.format(msgspec.json.encode(plan)) + b"\n", mode=0o600)
     except OSError as fault:
         raise InputError(f"cannot write {path}: {fault}") from fault
-    click.echo(f"plan {plan.hash[:12]} written to {path}; carry it out with: trimtab apply-plan {path}", err=True)
+    use = f"carry it out with: trimtab apply-plan {path}" if not plan.change.is_loss else "a loss cannot be carried out"
+    click.echo(f"plan {plan.hash[:12]} written to {path}; {use}", err=True)

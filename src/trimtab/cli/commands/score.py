@@ -42,12 +42,12 @@ def command() -> None:
 
 
 @command.command("providers")
-@output_option("table", "name", "json", "yaml")
+@output_option("table", "wide", "name", "json", "yaml")
 def list_providers(output: str) -> None:
     """List the built-in providers."""
     plugins.load()
     rows = [(name, (providers[name].__doc__ or "").strip()) for name in providers.names()]
-    if output == "table":
+    if output in ("table", "wide"):
         click.echo(format_table(("NAME", "SCORES"), rows))
     elif output == "name":
         click.echo("\n".join(name for name, _ in rows))
