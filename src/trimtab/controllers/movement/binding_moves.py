@@ -312,7 +312,9 @@ def with_actual_targets(binding: Binding, clusters: Iterable[tuple[str, int]], v
     if len(moves) != 1:
         return
     had = current_placement(binding)
-    gained = tuple(MoveTarget(name=name, replicas=n - had.get(name, 0)) for name, n in clusters if n > had.get(name, 0))
+    gained = tuple(
+        MoveTarget(name=name, replicas=n - had.get(name, 0)) for name, n in clusters if n > had.get(name, -1)
+    )
     move = moves[0]
     if gained != move.spec.to and sum(target.replicas for target in gained) == move.spec.replicas:
         yield move.but(spec=move.spec.but(to=gained))

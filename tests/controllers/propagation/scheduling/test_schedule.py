@@ -20,7 +20,7 @@ from trimtab.api.kinds.disruption import (
 )
 from trimtab.api.kinds.ocm_placement import ClusterDecision, PlacementDecision, PlacementDecisionStatus
 from trimtab.api.kinds.rebalancer import RebalancerSpec, WorkloadRebalancer
-from trimtab.api.kinds.work import Binding, Component, GracefulEvictionTask, HeldReplicas
+from trimtab.api.kinds.work import Binding, Component, GracefulEvictionTask, HeldReplicas, TargetCluster
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
@@ -224,6 +224,15 @@ def test_move_of_an_eviction_names_the_clusters_that_got_its_replicas() -> None:
 def test_move_of_an_eviction_whose_forecast_was_right_is_not_written_again() -> None:
     clusters = [ready_cluster(name) for name in ("m1", "m2", "m3")]
     assert moves_written(schedule_one(evicted_binding("m1"), failover_of("m1", m3=2), *clusters)) == []
+
+
+def test_move_of_an_object_without_replicas_names_the_clusters_that_got_it() -> None:
+    clusters = [ready_cluster(name) for name in ("m1", "m2", "m3")]
+    evicted = evicted_binding("m1")
+    evicted = evicted.but(spec=evicted.spec.but(replicas=0, clusters=(TargetCluster(name="m2"),)))
+    move = failover_of("m1", m2=0)
+    move = move.but(spec=move.spec.but(replicas=0))
+    assert moves_written(schedule_one(evicted, move, *clusters)) == [("web.m1", [("m3", 0)])]
 
 
 def test_moves_of_two_evictions_keep_their_forecasts() -> None:
