@@ -250,7 +250,7 @@ MUTANTS = (
         "simulate/containers/expansion.py",
         "if size > MAX_VALUE_CHARACTERS:",
         "if size > 100 * MAX_VALUE_CHARACTERS:",
-        ("simulate/containers/test_shell.py",),
+        ("simulate/containers/test_script_limits.py",),
     ),
     Mutant(
         "What carries a former id is taken over.",

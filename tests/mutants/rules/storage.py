@@ -25,6 +25,20 @@ MUTANTS = (
         COSTLY_TESTS,
     ),
     Mutant(
+        "Long expressions of definitions and policies are compiled outside of the event loop.",
+        "server/registry/object_schema.py",
+        " or bool(expressions and len(text) > _MAX_COMPILED_BYTES_IN_LOOP)",
+        "",
+        COSTLY_TESTS,
+    ),
+    Mutant(
+        "Columns that search large objects are computed outside of the event loop.",
+        "server/request/large_objects.py",
+        "len(value) * searches > MAX_BYTES_IN_LOOP",
+        "len(value) > MAX_BYTES_IN_LOOP",
+        COSTLY_TESTS,
+    ),
+    Mutant(
         "Texts with many bytes are processed outside of the event loop, however few values they have.",
         "server/request/large_objects.py",
         "len(text) > MAX_JSON_BYTES_IN_LOOP or ",

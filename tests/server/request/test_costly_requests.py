@@ -9,6 +9,7 @@ import pytest
 
 from server.asgi import AsgiClient, with_asgi_client
 from trimtab.api.limits import MAX_BYTES_IN_LOOP, MAX_CAUSES, MAX_SCHEMA_VALUES_IN_LOOP
+from trimtab.api.schema import structural_check
 from trimtab.api.schema.structural import StructuralSchema
 from trimtab.server.admission import limit_ranges
 from trimtab.server.admission.dynamic import policy_expressions
@@ -138,6 +139,19 @@ def test_large_definition_is_compiled_in_a_thread(threads: Threads) -> None:
     threads.check("unpack", "resources_of_crd")
 
 
+def test_long_pattern_is_compiled_in_a_thread_also_when_something_else_changes(threads: Threads) -> None:
+    threads.note(structural_check, "pattern_size", lambda text: text == "a" * 9000)
+    schema = {"type": "object", "properties": {"p1": {"type": "string", "pattern": "a" * 9000}}}
+
+    async def scenario(client: AsgiClient) -> None:
+        assert (await client("POST", CRDS, definition(schema))).status == 201
+        changed = {"metadata": {"labels": {"a": "b"}}}
+        assert (await client("PATCH", f"{CRDS}/gizmos.example.com", changed, **MERGE)).status == 200
+
+    with_asgi_client(scenario)
+    threads.check("pattern_size")
+
+
 @pytest.mark.parametrize(
     ("accept", "builder"),
     [
@@ -163,16 +177,17 @@ def test_discovery_is_built_once_after_a_change_and_in_a_thread(threads: Threads
     threads.check(builder)
 
 
-def test_tables_with_many_columns_are_built_in_a_thread(threads: Threads) -> None:
+@pytest.mark.parametrize(("number", "value"), [(200, "x"), (8, "x" * (MAX_BYTES_IN_LOOP // 8))])
+def test_tables_whose_columns_search_much_are_built_in_a_thread(threads: Threads, number: int, value: str) -> None:
     threads.note(TablePrinter, "row")
-    columns = [{"name": f"c{number}", "type": "string", "jsonPath": ".p1"} for number in range(200)]
+    columns = [{"name": f"c{place}", "type": "string", "jsonPath": ".p1"} for place in range(number)]
 
     async def scenario(client: AsgiClient) -> None:
         await define(client, definition(wide_schema(2), additionalPrinterColumns=columns))
-        assert (await client("POST", GIZMOS, gizmo(p1="x"))).status == 201
+        assert (await client("POST", GIZMOS, gizmo(p1=value))).status == 201
         for path in (GIZMOS, f"{GIZMOS}/g"):
             rows = (await client("GET", path, accept=TABLE)).json()["rows"]
-            assert rows[0]["cells"] == ["g", *["x"] * 200]
+            assert rows[0]["cells"] == ["g", *[value] * number]
         watched = await client("GET", f"{GIZMOS}?watch=1&timeoutSeconds=5", accept=TABLE)
         assert watched.body.count(b'"Table"') == 1
 

@@ -15,6 +15,7 @@ HOSTILE_SCRIPTS = {
     "search for ends": 'echo "' + "$((" * 5000 + '"',
     "search for ends in outputs": "a='${b:-'; " + "a=$a$a; " * 12 + "echo $a > f; cat f > g; echo $(cat g)",
     "multiply a value": "a=x; " + "a=$a$a; " * 15 + "echo " + "$a" * 500,
+    "join values": "a=x; " + "a=$a$a; " * 15 + 'b="$a""$a""$a"',
     "multiply a number": "a=1; " + "a=$a$a; " * 15 + "echo $((" + "+".join(["a"] * 500) + "))",
     "find": "for i in $(seq 1 900); do touch /$i" + "/a" * 50 + "; done; find /",
     "pack": "for i in $(seq 1 900); do touch /$i/a/b/c; done; tar cf - /",

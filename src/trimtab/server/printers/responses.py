@@ -80,7 +80,12 @@ def _is_slow(served: ServedResource, form: ResponseFormat, values: Iterable[byte
     """Whether one of the stored objects takes long to show in a format for which it is decoded."""
     if form.transform == "Table" and len(served.kind.columns) > _MAX_COLUMNS_IN_LOOP:
         return True
-    return _is_decoded(served, form) and large_objects.any_large(values)
+    return _is_decoded(served, form) and large_objects.any_large(values, _searches(served, form))
+
+
+def _searches(served: ServedResource, form: ResponseFormat) -> int:
+    """How often a stored object is searched: each column of a custom resource may look at all of it."""
+    return max(1, len(served.kind.columns)) if form.transform == "Table" and served.kind.custom else 1
 
 
 def _is_decoded(served: ServedResource, form: ResponseFormat) -> bool:
@@ -163,7 +168,7 @@ def watch_response(
     if form.transform == "Table":
         include = validate_include_object(request.query.get("includeObject", ""))
         table_view = _TableView(served, include, form.version, now)
-        view = table_view.view(always_slow=_is_slow(served, form, ()))
+        view = table_view.view(always_slow=_is_slow(served, form, ()), searches=_searches(served, form))
         watching = ResourceWatch(store, where, options, view, make_bookmark=table_view.bookmark)
         return StreamingResponse(watching.lines())
     if form.media_type == PROTOBUF:
@@ -234,9 +239,11 @@ class _TableView:
         self._time = now()
         self._first = True
 
-    def view(self, *, always_slow: bool) -> WatchFormat:
+    def view(self, *, always_slow: bool, searches: int) -> WatchFormat:
         # no shared encoding: ages and the first event differ per watcher
-        return WatchFormat("", self._encode, is_slow=True, always_slow=always_slow, prepare=self._read_clock)
+        return WatchFormat(
+            "", self._encode, is_slow=True, always_slow=always_slow, searches=searches, prepare=self._read_clock
+        )
 
     def _read_clock(self) -> None:
         self._time = self._now()

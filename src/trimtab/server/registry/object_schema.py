@@ -33,6 +33,9 @@ _EXPRESSION_FIELDS = (b"pattern", b"rule")
 _ADMISSION_GROUP = "admissionregistration.k8s.io"
 _MAX_COMPILED_IN_LOOP = 20
 """Patterns, rules and conditions of an object that are compiled in the event loop, half a millisecond each."""
+_MAX_COMPILED_BYTES_IN_LOOP = 8 * 1024
+"""Of an object with such expressions, which may be long ones."""
+_MAX_DEFINITION_BYTES_IN_LOOP = 32 * 1024
 
 
 class DesiredObject(Struct, frozen=True):
@@ -49,6 +52,10 @@ class ReadObject(NamedTuple):
 
     obj: Raw
     problems: list[str]
+
+
+def _compiles_slowly(expressions: int, text: bytes) -> bool:
+    return expressions > _MAX_COMPILED_IN_LOOP or bool(expressions and len(text) > _MAX_COMPILED_BYTES_IN_LOOP)
 
 
 class ObjectSchema:
@@ -76,9 +83,10 @@ class ObjectSchema:
         `text` is the object or the body of the request. Trimtab's own kinds have few and simple expressions.
         """
         if served.kind.id == CRD:
-            return sum(map(text.count, _EXPRESSION_FIELDS)) > _MAX_COMPILED_IN_LOOP
+            expressions = sum(map(text.count, _EXPRESSION_FIELDS))
+            return _compiles_slowly(expressions, text) or len(text) > _MAX_DEFINITION_BYTES_IN_LOOP
         if served.group == _ADMISSION_GROUP:
-            return text.count(b"xpression") > _MAX_COMPILED_IN_LOOP  # also that of a message
+            return _compiles_slowly(text.count(b"xpression"), text)  # also that of a message
         if not served.kind.custom or served.kind.id in kinds:
             return False
         found = self._slow_schemas.get(served)

@@ -203,7 +203,11 @@ class ResourceStore:
     ) -> WriteOutcome:
         served = where.served
         entry = await self._entry_to_change(where)
-        is_large = caller.sends_large_object or large_objects.is_large(entry.value)
+        is_large = (
+            caller.sends_large_object
+            or large_objects.is_large(entry.value)
+            or (bool(caller.verb) and self.object_schema.validates_slowly(served, entry.value))
+        )
         old = await large_objects.run(is_large, self._commits.decode, served, entry)
         wanted = await large_objects.run(is_large, change, old)
         check_identity(served, old["metadata"], wanted.obj, replaces=replaces)

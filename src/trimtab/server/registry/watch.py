@@ -44,11 +44,13 @@ class WatchFormat(NamedTuple):
     """Whether large objects are encoded in a thread."""
     always_slow: bool = False
     """Whether small ones are as well."""
+    searches: int = 1
+    """How often an object may be searched to be encoded."""
     prepare: Callable[[], None] | None = None
     """Is called in the event loop before objects are encoded, perhaps in a thread."""
 
     def is_slow_for(self, values: Iterable[bytes]) -> bool:
-        return self.always_slow or (self.is_slow and large_objects.any_large(values))
+        return self.always_slow or (self.is_slow and large_objects.any_large(values, self.searches))
 
 
 def plain_format(served: ServedResource) -> WatchFormat:

@@ -26,9 +26,12 @@ def is_large(text: bytes) -> bool:
     return len(text) > MAX_JSON_BYTES_IN_LOOP or has_more_values(text, MAX_VALUES_IN_LOOP)
 
 
-def any_large(values: Iterable[bytes]) -> bool:
-    """Whether one of many stored objects may be too large to be decoded in the event loop; only their sizes are looked at."""
-    return any(len(value) > MAX_BYTES_IN_LOOP for value in values)
+def any_large(values: Iterable[bytes], searches: int = 1) -> bool:
+    """Whether one of many stored objects may be too large to be decoded, or searched so often, in the event loop.
+
+    Only their sizes are looked at.
+    """
+    return any(len(value) * searches > MAX_BYTES_IN_LOOP for value in values)
 
 
 def has_many_values(obj: object) -> bool:
