@@ -28,7 +28,7 @@ def test_old_version_can_be_removed_after_the_migration(host_with_crds: RealCont
     listed = CliRunner().invoke(command, [*arguments, "--dry-run"], catch_exceptions=False).output
     assert listed == f"{NAME}: has objects in v1alpha1\n"
     done = CliRunner().invoke(command, arguments, catch_exceptions=False).output
-    assert done == f"{NAME}: 1 objects rewritten, v1alpha1 can be removed\n"
+    assert done == f"{NAME}: 1 object rewritten, v1alpha1 can be removed\n"
     kubectl(host, "patch", "crd", NAME, "--type=merge", "-p", only_new)
     assert "kept" in kubectl(host, "get", "disruptionbudgets.v1beta1.trimtab.dev", "-o", "name")
 
