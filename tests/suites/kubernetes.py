@@ -28,7 +28,7 @@ FILES = {
     "instrumentation": ("core_events", "events"),
     "network": ("endpointslice", "endpointslicemirroring", "ingress", "ingressclass"),
     "node": ("node_lifecycle", "pods", "runtimeclass"),
-    "storage": ("csi_node", "csistoragecapacity", "storageclass", "volume_attachment"),
+    "storage": ("csi_inline", "csi_node", "csistoragecapacity", "pv_protection", "storageclass", "volume_attachment"),
 }
 """Files of other directories that do so; the others test kubelets, container runtimes, networks and disks."""
 

@@ -20,7 +20,13 @@ MAX_NODES_WITH_KUBELET_EVENTS = 500
 
 SCHEDULERS = ("pods", "first-fit", "none")
 EMULATED_VERSIONS = ("1.32", "1.33", "1.34", "1.35", "1.36")
-DISABLEABLE_PLUGINS = ("DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "ServiceAccount")
+DISABLEABLE_PLUGINS = (
+    "DefaultIngressClass",
+    "DefaultStorageClass",
+    "DefaultTolerationSeconds",
+    "ServiceAccount",
+    "StorageObjectInUseProtection",
+)
 
 
 class Pace(Value, forbid_unknown_fields=True):

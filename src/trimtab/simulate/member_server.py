@@ -20,6 +20,7 @@ from trimtab.server.admission.member_budget_defaults import MemberBudgetDefaults
 from trimtab.server.admission.object_quotas import ObjectQuotaCheck
 from trimtab.server.admission.priority_quota import PriorityQuotaCheck
 from trimtab.server.admission.service_accounts import ServiceAccountAdmission
+from trimtab.server.admission.storage_protection import StorageProtection
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.certificates import write_secret
 from trimtab.server.background.start_image import StartImage
@@ -115,6 +116,7 @@ def _store_plugins(environment: MemberEnvironment) -> tuple[Callable[[Store], Ad
         "ServiceAccount": ServiceAccountAdmission,
         "DefaultStorageClass": DefaultStorageClass,
         "DefaultIngressClass": DefaultIngressClass,
+        "StorageObjectInUseProtection": StorageProtection,
     }
     enabled = (plugin for name, plugin in of_whole_clusters.items() if name not in environment.disabled_plugins)
     return (*enabled, PriorityQuotaCheck, ObjectQuotaCheck)
