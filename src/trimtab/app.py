@@ -45,9 +45,10 @@ from trimtab.runtime.fleet_cache import fleet_from
 from trimtab.runtime.manager import ControllerManager
 from trimtab.runtime.placement_snapshot import placement_snapshots_from
 from trimtab.runtime.propagatable import ALL_KINDS, KindSelection, is_propagatable
-from trimtab.runtime.saved_state import HOST, origin_of, take_state, write_state
+from trimtab.runtime.saved_state import HOST
 from trimtab.runtime.saved_tables import SavedPart
 from trimtab.runtime.script_answers import ScriptRunner
+from trimtab.runtime.state_file import StateFile
 from trimtab.runtime.view import ControlPlaneState, ViewSources
 from trimtab.tasks import stop_tasks
 from trimtab.telemetry import HistogramSeries, Sample
@@ -92,29 +93,13 @@ class ControlPlane:
         clock = clock or WallClock()
         running = [one for one in in_start_order(controllers.values()) if is_enabled(one)]
         own_settings = {**(settings or {}), RUNNING: frozenset(one.name for one in running)}
-        self._state_file = state_file if profile.silent_restarts else None
-        self._origin = origin_of(profile.name, own_settings, own_settings[RUNNING]) if self._state_file else ""
-        saved = take_state(self._state_file, self._origin) if self._state_file is not None else None
-        own_settings[RESUMED] = saved is not None
-        saved_tables = saved.tables_of_host() if saved is not None else None
-        self.cache = Cache(client, decoded=DecodedEntries(), saved=saved_tables)
+        self._state_file = StateFile(state_file, profile, own_settings, own_settings[RUNNING])
+        own_settings[RESUMED] = self._state_file.is_resumed
+        self.cache = Cache(client, decoded=DecodedEntries(), saved=self._state_file.tables_of_host())
         self._served = ServedMembers(self.cache, own_settings, connect, check_lease, check_member, check_release)
-        self.roster = Roster(
-            self.cache,
-            self._served.connect,
-            self._member_changed,
-            saved.tables_of_member if saved is not None else lambda _name, _address: None,
-        )
+        self.roster = Roster(self.cache, self._served.connect, self._member_changed, self._state_file.tables_of_member)
         self._steady_clock = SteadyClock(clock)
-        self._customized = CustomizedInterpreter(
-            self.cache,
-            profile,
-            scripts,
-            steady_seconds=self._steady_seconds,
-            call_webhook=InterpreterWebhooks(self._service).call,
-            on_change=self._interpreter_changed,
-            on_script_failure=self._script_failed,
-        )
+        self._customized = self._new_interpreter(profile, scripts)
         self.state = self._new_state(clock, profile, own_settings, shares_members=bool(check_lease or check_member))
         self.observability = Observability(
             self.state, ObservabilitySettings(karmada_metrics=karmada_metrics, notify=notify, trace=trace)
@@ -125,7 +110,7 @@ class ControlPlane:
             self.state,
             running,
             propagatable=lambda resource: is_propagatable(resource) and kinds.includes(resource),
-            saved_queues=saved.queues if saved is not None else None,
+            saved_queues=self._state_file.queues,
             on_stop=self._save_state,
         )
         self._prober = Prober(
@@ -146,6 +131,17 @@ class ControlPlane:
         decides = not is_agent and not own_settings.get(PUSHES_ONLY)
         self._agent_approval = AgentApproval(client, clock) if decides else None
         self.search = None if is_agent else SearchCache(self.cache, self._served.connect_for_search)
+
+    def _new_interpreter(self, profile: Profile, scripts: ScriptRunner | None) -> CustomizedInterpreter:
+        return CustomizedInterpreter(
+            self.cache,
+            profile,
+            scripts,
+            steady_seconds=self._steady_seconds,
+            call_webhook=InterpreterWebhooks(self._service).call,
+            on_change=self._interpreter_changed,
+            on_script_failure=self._script_failed,
+        )
 
     def _new_state(
         self, clock: Clock, profile: Profile, settings: dict[str, Any], *, shares_members: bool
@@ -209,14 +205,11 @@ class ControlPlane:
 
     def _save_state(self) -> None:
         """Leave what this process knows to the next one."""
-        if self._state_file is None or not self._customized.scripts.is_idle:
+        if not self._state_file.is_written or not self._customized.scripts.is_idle:
             return  # a key that waits for a script is in no queue
         members = self.roster.addresses()
         tables = [(HOST, self.cache.save()), *((name, self._tables_of_member(name)) for name in members)]
-        try:
-            write_state(self._state_file, self._origin, self.manager.save_queues(), members, tables)
-        except OSError as fault:
-            log.warning("cannot write %s: %s; the next start reads and reconciles everything", self._state_file, fault)
+        self._state_file.write(self.manager.save_queues(), members, tables)
 
     def _tables_of_member(self, name: str) -> Iterator[SavedPart]:
         member = self.roster.get(name)
