@@ -14,7 +14,7 @@ from trimtab.api.schema.structural import StructuralSchema
 from trimtab.server.admission import limit_ranges
 from trimtab.server.admission.dynamic import policy_expressions
 from trimtab.server.admission.dynamic.policy_expressions import PolicyExpressions
-from trimtab.server.background.garbage_collector import GarbageCollector
+from trimtab.server.background.ownership_graph import OwnershipGraph
 from trimtab.server.discovery.discovery import Discovery
 from trimtab.server.printers import table
 from trimtab.server.printers.table import TablePrinter
@@ -238,7 +238,7 @@ def test_large_object_that_waits_for_finalizers_is_not_decoded_again(threads: Th
 
 
 def test_many_owners_are_looked_for_in_a_thread(threads: Threads) -> None:
-    threads.note(GarbageCollector, "_deletion_options")
+    threads.note(OwnershipGraph, "deletion_options")
     owners = [{"apiVersion": "v1", "kind": "Secret", "name": f"o{number}", "uid": str(number)} for number in range(600)]
 
     async def scenario(client: AsgiClient) -> None:
@@ -248,7 +248,7 @@ def test_many_owners_are_looked_for_in_a_thread(threads: Threads) -> None:
         assert (await client("GET", f"{MAPS}/dependent")).status == 404
 
     with_asgi_client(scenario)
-    threads.check("_deletion_options")
+    threads.check("deletion_options")
 
 
 def test_refusal_names_a_bounded_number_of_causes() -> None:

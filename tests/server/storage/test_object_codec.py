@@ -12,7 +12,16 @@ from trimtab.api.limits import MAX_OBJECT_BYTES, MAX_OBJECT_NODES
 from trimtab.api.value import Object
 from trimtab.errors import TooLarge
 from trimtab.server.resources import ServedResource
-from trimtab.server.storage.object_codec import RecentWrites, encode_item, encode_object, labels_of, pack, unpack
+from trimtab.server.storage.object_codec import (
+    RecentWrites,
+    encode_item,
+    encode_object,
+    event_memo,
+    labels_of,
+    pack,
+    unpack,
+    written_metadata,
+)
 from trimtab.store.records import StoredEntry, StoreEvent
 
 POLICIES = "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies"
@@ -105,3 +114,10 @@ def test_objects_that_are_kept_decoded_are_limited_in_bytes() -> None:
     assert recent.decode(served, newest) is recent.decode(served, newest)
     recent.add(served, StoreEvent(key, revision + 1, None, newest))
     assert recent.size < 4 * 1024 * 1024 - 300_000
+
+
+def test_metadata_of_a_written_object_is_known_without_decoding_it() -> None:
+    entry = StoredEntry("k", pack(GIZMO), 7, 7)
+    assert written_metadata(StoreEvent("k", 7, entry, None, event_memo(gizmos(), GIZMO))) is GIZMO["metadata"]
+    assert written_metadata(StoreEvent("k", 7, entry, None, {"raw v1": GIZMO})) is None
+    assert written_metadata(StoreEvent("k", 7, entry, None)) is None

@@ -73,6 +73,15 @@ def event_memo(served: ServedResource, obj: Raw) -> dict[str, Any] | None:
     return None if served.to_stored else {f"written {served.api_version}": obj}
 
 
+def written_metadata(event: StoreEvent) -> Raw | None:
+    """The metadata of the object that a writer in this process has written; None where it must be decoded."""
+    for name, known in (event.memo or {}).items():
+        if name.startswith("written "):
+            metadata: Raw = known["metadata"]
+            return metadata
+    return None
+
+
 def decode_event(event: StoreEvent, served: ServedResource) -> Raw:
     """The object of an event, or its last state if deleted; decoded once and shared by all in-process watchers."""
     memo = event.memo
