@@ -151,6 +151,14 @@ def test_size_of_all_patterns_and_rules_together_is_bounded() -> None:
     assert "different rules" in message
 
 
+@pytest.mark.parametrize("place", [{"$ref": "tls"}, {"allOf": [{"$ref": "xList"}]}, {"items": {"$ref": "tls"}}])
+def test_references_are_refused_without_a_check_of_rules(place: Raw) -> None:
+    schema = {"type": "object", "x-kubernetes-validations": [{"rule": "true"}], "properties": {"a": place}}
+    versions = [{"schema": {"openAPIV3Schema": schema}}]
+    causes = definition_causes({"spec": {"versions": versions}}, lambda *_: pytest.fail("it is checked"))
+    assert any("$ref" in cause.field for cause in causes)
+
+
 def test_rule_that_does_not_compile_is_refused_with_its_path() -> None:
     schema = {
         "type": "object",

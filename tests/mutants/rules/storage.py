@@ -39,6 +39,13 @@ MUTANTS = (
         COSTLY_TESTS,
     ),
     Mutant(
+        "Nothing is looked up for the references of a definition, which is refused.",
+        "api/schema/structural_check.py",
+        " and not references",
+        "",
+        ("api/schema/test_structural_check.py",),
+    ),
+    Mutant(
         "Texts with many bytes are processed outside of the event loop, however few values they have.",
         "server/request/large_objects.py",
         "len(text) > MAX_JSON_BYTES_IN_LOOP or ",

@@ -78,7 +78,9 @@ def definition_causes(definition: Raw, rule_check: RuleCheck | None = None) -> l
         return too_many
     reset_match_steps()
     causes = [cause for schema, field in named for cause in schema_causes(schema, field)]
-    if rule_check is not None:
+    references = [forbidden(f"{field}.$ref", "$ref is not supported") for part, field in parts if "$ref" in part]
+    causes += [cause for cause in references if cause not in causes]  # those in branches
+    if rule_check is not None and not references:  # nothing is looked up for them
         causes += [cause for part in placed for cause in _rule_errors(*part, rule_check)]
     return causes
 
