@@ -159,7 +159,7 @@ def test_wrong_input_is_reported_and_changes_nothing(terminal: Terminal, case: s
 def test_rebalance_of_missing_workload_fails_with_reason(terminal: Terminal) -> None:
     result = terminal("rebalance", "deploy/ghost", "--wait", "--timeout", str(LIMIT))
     assert result.code == 1
-    assert "Failed    Deployment/default/ghost  no binding of this workload was found" in result.out
+    assert "there is no Deployment ghost in namespace default" in result.err
 
 
 def test_history_of_unmoved_workload_is_empty(terminal: Terminal) -> None:

@@ -381,6 +381,7 @@ def decide_pods(
     manifests: Manifests, pending: Sequence[Pod], now: datetime, profile: Profile
 ) -> Iterator[DryRunDecision]:
     """Decide the pods in the order of the scheduler: by priority, then by position in the files."""
+    plugins.load()
     fleet = node_fleet_from_manifests(manifests, now)
     ranked = [with_priority(pod, manifests) for pod in pending]
     for pod in sorted(ranked, key=lambda pod: -(pod.spec.priority or 0)):
