@@ -30,11 +30,11 @@ from trimtab.decide.pods.descheduling.movers import run_mover
 from trimtab.decide.pods.node_snapshot import NodeSnapshot
 from trimtab.decide.pods.preemption.preempt import preempt
 from trimtab.decide.pods.schedule import apply_decision, schedule
+from trimtab.decide.rescheduling.cluster_objects import ClusterObjects
 from trimtab.decide.rescheduling.history import ReschedulingHistory
 from trimtab.decide.rescheduling.objectives import objectives
 from trimtab.decide.rescheduling.plan import plan_moves as reschedule
 from trimtab.decide.rescheduling.settings import read_settings
-from trimtab.decide.rescheduling.cluster_objects import ClusterObjects
 from trimtab.decide.rescheduling.snapshot import ReschedulingSnapshot
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
