@@ -136,7 +136,7 @@ class RebalanceFacts(Facts):
     @property
     def state(self) -> str:
         if self.finished is not None:
-            return "done"
+            return "failed" if self.count("Failed") else "done"
         if self.cancelled:
             return "stop"
         if self.suspended:

@@ -4,8 +4,9 @@ import asyncio
 from typing import Any
 
 import orjson
+import pytest
 
-from console.fake_console import call, fill, new_console, signed_in
+from console.fake_console import NOW, call, fill, new_console, rebalance_job, signed_in
 from trimtab.api.kinds.work import TargetCluster
 from trimtab.api.value import Raw
 from trimtab.console.application import Console
@@ -57,3 +58,20 @@ def test_workload_that_was_left_out_is_not_rebalanced() -> None:
     assert start("other").headers["location"] == "/console/rebalance/x"
     ((_, _, _, _, job, _),) = console._authority.clients
     assert [one["name"] for one in job["spec"]["workloads"]] == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "told"), [("Done", "finished"), ("NoChange", "finished"), ("Failed", "finished, 1 failed")]
+)
+def test_rebalance_with_a_workload_that_failed_is_not_shown_as_done(phase: str, told: str) -> None:
+    console = new_console()
+    fill(console, "web")
+    job = rebalance_job("web")
+    (workload,) = job.status.observed_workloads
+    status = job.status.but(observed_workloads=(workload.but(phase=phase),), finish_time=NOW)
+    console.model.put_rebalance("web", job.but(status=status))
+    cookie, _ = signed_in(console)
+    for path in ("/rebalance", "/rebalance/web"):
+        text = asyncio.run(call(console, path, cookie=cookie)).text
+        assert f"{told}</span>" in text, path
+        assert ('<span class="state s-done">' in text) == (phase != "Failed"), path
