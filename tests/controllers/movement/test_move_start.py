@@ -168,9 +168,9 @@ def test_the_move_that_waits_for_an_approval_is_the_one_of_the_last_decision() -
         budget(approval="Required"),
         (TargetCluster(name="m1", replicas=2), TargetCluster(name="m2", replicas=2)),
     )
-    for cause, clusters in (("Drain", wanted), ("Rebalance", wanted[:1])):
+    for cause, clusters, since in (("Drain", wanted, NOON), ("Rebalance", wanted[:1], NOON - MINUTE)):
         earlier = PendingApproval(cause=cause, clusters=clusters, since=NOON - MINUTE)
         (written,) = (
             e for e in start(web({"m1": 4}, status_pending_approval=earlier), required) if isinstance(e, Binding)
         )
-        assert written.status.pending_approval == PendingApproval(cause="Rebalance", clusters=wanted, since=NOON)
+        assert written.status.pending_approval == PendingApproval(cause="Rebalance", clusters=wanted, since=since)

@@ -96,15 +96,15 @@ def container_columns(spec: Raw | None) -> tuple[str, str]:
 def parse_headers(text: str) -> tuple[ColumnHeader, ...]:
     """Headers from a shorthand, separated by `|`: `*` wide output only, `#` integer, `?` boolean, `@` date.
 
-    The first column has the format `name` unless it ends with `-`.
+    The first column has the format `name` unless it ends with `-`; a later one has it if it is called `Name`.
     """
     headers = []
     types = {"#": "integer", "?": "boolean", "@": "date"}
     for index, word in enumerate(text.split("|")):
         name = word.strip("*#?@-")
         kind = next((types[flag] for flag in word if flag in types), "string")
-        format_ = "name" if index == 0 and not word.endswith("-") else ""
-        headers.append(ColumnHeader(name, kind, format_, 1 if word.endswith("*") else 0))
+        has_name_format = not word.endswith("-") if index == 0 else name == "Name"
+        headers.append(ColumnHeader(name, kind, "name" if has_name_format else "", 1 if word.endswith("*") else 0))
     return tuple(headers)
 
 
