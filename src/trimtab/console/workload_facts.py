@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from trimtab.api.kinds.work import AggregatedStatusItem, Binding
+from trimtab.api.kinds.work import Binding
 from trimtab.api.value import Condition
 from trimtab.console.cluster_facts import CORES, DARK, DRAINING, READY, amount
 from trimtab.console.facts import CLUSTER_WIDE, Facts
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement.binding_moves import (
-    COUNTED_IN_REPLICAS,
     last_rebalancer_of,
+    reported_replicas,
     stalled_condition_of,
 )
 from trimtab.controllers.movement.gate import MOVE_BLOCKED
@@ -97,19 +97,6 @@ class WorkloadFacts(Facts):
     @property
     def severity(self) -> int:
         return WORKLOAD_STATES.index(self.state)
-
-
-def reported_replicas(binding: Binding, item: AggregatedStatusItem, share: int) -> int:
-    """The ready replicas that a cluster reports, as the disruption gate counts them."""
-    if not item.applied:
-        return 0
-    status = item.status or {}
-    for field in ("readyReplicas", "numberReady"):
-        if isinstance(status.get(field), int):
-            return int(status[field])
-    if "replicas" in status or binding.spec.resource.kind in COUNTED_IN_REPLICAS:
-        return 0
-    return share if item.health != "Unhealthy" else 0
 
 
 def workload_cells(binding: Binding, states: Mapping[str, str], *, waits: bool) -> dict[str, Cell]:

@@ -338,8 +338,8 @@ MUTANTS = (
     Mutant(
         "Ready replicas in a cluster that is not ready do not count.",
         "controllers/movement/binding_moves.py",
-        "if item is None or not item.applied or not is_cluster_ready(cluster, view):",
-        "if item is None or not item.applied:",
+        "if item is None or not is_cluster_ready(cluster, view):",
+        "if item is None:",
         ("controllers/movement/test_binding_moves.py",),
     ),
     Mutant(
@@ -550,8 +550,8 @@ MUTANTS = (
     Mutant(
         "Replicas of an object that is not applied are not ready.",
         "controllers/movement/binding_moves.py",
-        "item is None or not item.applied or not is_cluster_ready",
-        "item is None or not is_cluster_ready",
+        "if not item.applied:\n        return 0",
+        "if False:\n        return 0",
         ("controllers/movement/test_binding_moves.py",),
     ),
     Mutant(

@@ -86,7 +86,15 @@ def is_cluster_ready(cluster: str, view: View) -> bool:
 def ready_replicas_in(binding: Binding, cluster: str, view: View) -> int:
     """Ready replicas that a cluster reports; 0 for a cluster that is not ready."""
     item = status_by_cluster(binding).get(cluster)
-    if item is None or not item.applied or not is_cluster_ready(cluster, view):
+    if item is None or not is_cluster_ready(cluster, view):
+        return 0
+    share = placement_before_moves(binding).get(cluster) or current_placement(binding).get(cluster, 0)
+    return reported_replicas(binding, item, share)
+
+
+def reported_replicas(binding: Binding, item: AggregatedStatusItem, share: int) -> int:
+    """The ready replicas that a cluster reports; a workload that counts none has its share if it is not unhealthy."""
+    if not item.applied:
         return 0
     status = item.status or {}
     for field in ("readyReplicas", "numberReady"):
@@ -94,7 +102,6 @@ def ready_replicas_in(binding: Binding, cluster: str, view: View) -> int:
             return int(status[field])
     if "replicas" in status or binding.spec.resource.kind in COUNTED_IN_REPLICAS:
         return 0
-    share = placement_before_moves(binding).get(cluster) or current_placement(binding).get(cluster, 0)
     return share if item.health != "Unhealthy" else 0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from trimtab.simulate.containers.arithmetic import CHARACTERS_PER_CALCULATION_STEP, calculate
 from trimtab.simulate.containers.files import MAX_FILE_CHARACTERS
 from trimtab.simulate.containers.shell_state import CHARACTERS_PER_STEP, ShellState
-from trimtab.simulate.containers.shell_syntax import UnsupportedScript, Word
+from trimtab.simulate.containers.shell_syntax import UnsupportedScript, Word, substitution_end
 
 SEARCHED_CHARACTERS_PER_STEP = 2_000
 """Each dollar sign of a text may be searched for its end in the whole text."""
@@ -14,7 +14,6 @@ MAX_VALUE_CHARACTERS = MAX_FILE_CHARACTERS
 _EXPANSION = re.compile(r"\$\(\((.*?)\)\)|\$\{(\w+)(?:(:?[-+])(.*?))?\}|\$(\w+|[?#@*$!])", re.DOTALL)
 
 _SUBSTITUTION = re.compile(r"`|\$\((?!\()")
-_PARENTHESIS = re.compile(r"[()]")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -61,7 +60,7 @@ class Expansion:
         position = 0
         while match := _SUBSTITUTION.search(text, position):
             start = match.start()
-            end = _substitution_end(text, start)
+            end = substitution_end(text, start)
             inner = text[start + 1 : end - 1] if match[0] == "`" else text[start + 2 : end - 1]
             result += (text[position:start], self._output_of(inner))
             position = end
@@ -107,17 +106,3 @@ def _replace_matches(pattern: re.Pattern[str], replacement: Callable[[re.Match[s
         return value
 
     return pattern.sub(replace, text)
-
-
-def _substitution_end(text: str, start: int) -> int:
-    if text[start] == "`":
-        end = text.find("`", start + 1)
-        if end < 0:
-            raise UnsupportedScript("a substitution has no end")
-        return end + 1
-    depth = 0
-    for found in _PARENTHESIS.finditer(text, start + 1):
-        depth += 1 if found[0] == "(" else -1
-        if depth == 0:
-            return found.end()
-    raise UnsupportedScript("a substitution has no end")

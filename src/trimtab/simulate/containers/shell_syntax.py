@@ -165,7 +165,7 @@ def _tokens(text: str) -> Iterator[str | Word]:
             parts.append((text[position + 1 : end], char))
             position = end + 1
         elif (char == "$" and text.startswith("$(", position)) or char == "`":
-            end = _closing_substitution(text, position)
+            end = substitution_end(text, position)
             plain += text[position:end]
             position = end
         elif char == "$" and text.startswith("${", position):
@@ -199,7 +199,7 @@ def _closing_quote(text: str, start: int) -> int:
     return position
 
 
-def _closing_substitution(text: str, start: int) -> int:
+def substitution_end(text: str, start: int) -> int:
     """The position after a command or arithmetic substitution."""
     if text[start] == "`":
         end = text.find("`", start + 1)
