@@ -13,6 +13,7 @@ from server.asgi import AsgiClient, with_asgi_client
 from server.http.test_asgi import CONFIG_MAPS, scope_of
 from server.http.test_exchange import SlowClient
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
+from trimtab.server.http import response_sending
 from trimtab.server.request import parts
 from trimtab.server.request.body_worker import BodyWorker
 from trimtab.server.request.parts import PART_BYTES, PART_SECONDS
@@ -139,6 +140,17 @@ async def compressible_list(client: AsgiClient, query: str, accept: str) -> Slow
     scope["headers"] = [(b"accept-encoding", b"gzip"), (b"accept", accept.encode())]
     await client.server.app(scope, connection.receive, connection.send)
     return connection
+
+
+def test_documents_that_are_kept_compressed_are_not_compressed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(response_sending, "_GZIP_MIN_BYTES", 1024)
+
+    async def scenario(client: AsgiClient) -> None:
+        document = await client("GET", "/openapi/v2", accept_encoding="gzip")
+        assert document.headers["content-encoding"] == "gzip"
+        assert orjson.loads(gzip.decompress(document.body))["swagger"] == "2.0"
+
+    with_asgi_client(scenario, runner=asyncio.run)
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,11 @@ def _accepts_gzip(request: Request) -> bool:
     return "gzip" in request.headers.get("accept-encoding", "")
 
 
+def _is_encoded(response: Response) -> bool:
+    """Whether the body is compressed already, as documents are that are kept so."""
+    return any(name == b"content-encoding" for name, _ in response.headers)
+
+
 def _new_compressor() -> Any:
     return zlib.compressobj(1, zlib.DEFLATED, 31)
 
@@ -107,7 +112,7 @@ async def send_response(
         return
     body = b"" if response.code in {204, 304} else _render_body(response, "" if response.verbatim else task)
     headers = common_headers(response, request)
-    if len(body) > _GZIP_MIN_BYTES and _accepts_gzip(request):
+    if len(body) > _GZIP_MIN_BYTES and _accepts_gzip(request) and not _is_encoded(response):
         compressor = _new_compressor()
         body = await _compress(compressor, body) + compressor.flush()
         headers += _GZIP_HEADERS
