@@ -56,14 +56,16 @@ async def managed_writes(fleet: RealFleet) -> dict[str, str]:
 
 
 async def have_no_other_namespaces(fleet: RealFleet) -> bool:
-    """Whether no namespace of an earlier test is still to be deleted in a member."""
+    """Whether no namespace of an earlier test is still to be deleted, on the host or in a member."""
 
-    async def names(client: KubeClient) -> set[str]:
-        return {raw["metadata"]["name"] for raw in (await client.list(NAMESPACES)).items}
+    async def namespaces(client: KubeClient) -> dict[str, bool]:
+        """Whether each namespace is being deleted."""
+        listed = (await client.list(NAMESPACES)).items
+        return {raw["metadata"]["name"]: "deletionTimestamp" in raw["metadata"] for raw in listed}
 
-    host = await names(fleet.client)
-    found = [await names(member.client) for member in fleet.real_members.values()]
-    return all(member <= host for member in found)
+    host = await namespaces(fleet.client)
+    found = [await namespaces(member.client) for member in fleet.real_members.values()]
+    return not any(host.values()) and all(member.keys() <= host.keys() for member in found)
 
 
 async def placements(client: KubeClient) -> dict[str, list[dict[str, object]]]:
