@@ -32,6 +32,7 @@ from trimtab.simulate.components.namespace_objects import ROOT_CA_SETTING
 from trimtab.simulate.components.registry import components
 from trimtab.simulate.components.system_workloads import control_plane_node, system_objects
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
+from trimtab.simulate.kubelet_pages import KubeletPages
 from trimtab.simulate.kubelets.container_access import ContainerAccess
 from trimtab.simulate.kubelets.kubelets import Kubelets, KubeletSettings
 from trimtab.simulate.kubelets.node_status import NODES
@@ -145,6 +146,7 @@ class SimulatedMember(MemberApi):
             reservations=self.pod_scheduler,
         )
         self.metrics_server = MetricsServer(self.usage, lambda: self.pods, self.kubelets, environment.clock)
+        self._containers.serve_pages(KubeletPages(self.cache, self.kubelets, self.usage, environment.clock).respond)
         await self.kubelets.start()
         await self.metrics_server.start()
         await self.manager.start()

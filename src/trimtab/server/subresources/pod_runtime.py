@@ -18,8 +18,16 @@ class LogLine(NamedTuple):
     text: str
 
 
+class KubeletAnswer(NamedTuple):
+    """The answer of a kubelet to a proxied request."""
+
+    code: int
+    body: bytes
+    media_type: str
+
+
 class PodRuntime(Protocol):
-    """The containers of a cluster."""
+    """The containers and kubelets of a cluster."""
 
     def read_log(self, pod: Raw, container: str, *, previous: bool) -> Sequence[LogLine]: ...
 
@@ -41,6 +49,9 @@ class PodRuntime(Protocol):
 
     def respond(self, pod: Raw, port: str, path: str, body: bytes = b"") -> ServerAnswer | None:
         """The answer to an HTTP request; None when nothing listens there."""
+
+    def ask_kubelet(self, node: str, path: str, query: dict[str, str]) -> KubeletAnswer | None:
+        """The answer of a kubelet to a GET request; None when it cannot be reached."""
 
 
 def select_lines(lines: Sequence[LogLine], query: dict[str, str], now: datetime) -> str:

@@ -2,8 +2,6 @@
 
 from urllib.parse import unquote
 
-import orjson
-
 from trimtab.api.value import Raw
 from trimtab.errors import Unavailable
 from trimtab.server import api_errors
@@ -12,10 +10,9 @@ from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.messages import Request, Response
 from trimtab.server.resources import ObjectPath
 from trimtab.server.subresources.pod_runtime import PodRuntime
-from trimtab.store.keys import resource_prefix
 
-_PODS = resource_prefix("", "pods")
 _PLAIN_TEXT = "text/plain; charset=utf-8"
+_KUBELET_PORTS = ("", "10250")
 
 
 class ProxySubresource:
@@ -24,7 +21,6 @@ class ProxySubresource:
     def __init__(self, resource_store: ResourceStore, calls: ServiceCalls, runtime: PodRuntime | None) -> None:
         self._calls = calls
         self._resource_store = resource_store
-        self._store = resource_store.store
         self._runtime = runtime
 
     async def handle(self, request: Request, where: ObjectPath) -> Response:
@@ -34,7 +30,7 @@ class ProxySubresource:
         path = "/" + where.subresource.partition("/")[2]
         kind = where.served.kind.id
         if kind == "nodes":
-            return self._node_response(found, path)
+            return self._node_response(request, name, port, unquote(path))
         pod = found if kind == "pods" else self._pod_of_service(target)
         answer = (
             self._runtime.respond(pod, port, unquote(path), request.body) if self._runtime is not None and pod else None
@@ -48,17 +44,17 @@ class ProxySubresource:
         pods = (address.pod for address in self._calls.endpoints(where.namespace, where.name))
         return next((pod for pod in pods if pod is not None), None)
 
-    def _node_response(self, node: Raw, path: str) -> Response:
-        """The pages of a kubelet that clients commonly read."""
-        if self._runtime is None:
-            raise Unavailable(f'no endpoints available for node "{node["metadata"]["name"]}"')
-        if path.strip("/") == "healthz":
-            return Response(200, b"ok", _PLAIN_TEXT)
-        if path.strip("/") == "pods":
-            pods = [orjson.loads(entry.value) for entry in self._store.list(_PODS).entries]
-            here = [one for one in pods if one["spec"].get("nodeName") == node["metadata"]["name"]]
-            return Response(200, orjson.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": here}))
-        raise api_errors.no_such_path()
+    def _node_response(self, request: Request, node: str, port: str, path: str) -> Response:
+        if request.method != "GET":
+            raise api_errors.no_such_method()
+        answer = (
+            self._runtime.ask_kubelet(node, path, request.query)
+            if self._runtime is not None and port in _KUBELET_PORTS
+            else None
+        )
+        if answer is None:
+            raise Unavailable(f'no endpoints available for node "{node}"')
+        return Response(answer.code, answer.body, answer.media_type, verbatim=True)
 
 
 def split_port(name: str) -> tuple[str, str]:

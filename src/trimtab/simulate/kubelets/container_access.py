@@ -8,7 +8,7 @@ from typing import Any
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
 from trimtab.server.admission.dynamic.service_calls import ServerAnswer
-from trimtab.server.subresources.pod_runtime import LogLine
+from trimtab.server.subresources.pod_runtime import KubeletAnswer, LogLine
 from trimtab.simulate.containers.commands import run_command
 from trimtab.simulate.containers.connections import Connection, Listener, Receive, Send, serve_http
 from trimtab.simulate.containers.container_lifecycle import ContainerLifecycle
@@ -29,12 +29,21 @@ class ContainerAccess:
     def __init__(self) -> None:
         self._workers: PodWorkers | None = None
         self._times: LoopTimes
+        self._pages: Callable[[str, str, dict[str, str]], KubeletAnswer | None] = lambda *_: None
         self._turn = asyncio.Lock()
         """Held by the command that runs now."""
 
     def attach(self, workers: PodWorkers, times: LoopTimes) -> None:
         """Give access to the containers of these workers' pods; `times` converts their times."""
         self._workers, self._times = workers, times
+
+    def serve_pages(self, respond: Callable[[str, str, dict[str, str]], KubeletAnswer | None]) -> None:
+        """Let this function answer requests to kubelets: node, path and query."""
+        self._pages = respond
+
+    def ask_kubelet(self, node: str, path: str, query: dict[str, str]) -> KubeletAnswer | None:
+        """The answer of a kubelet; None when it cannot be reached."""
+        return self._pages(node, path, query)
 
     def read_log(self, pod: Raw, container: str, *, previous: bool) -> list[LogLine]:
         """The log of a container: what its program wrote, or, if that is not known, its starts and ends."""

@@ -12,6 +12,7 @@ from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.scheduling import PriorityClass
+from trimtab.api.kinds.native.storage import PersistentVolumeClaim
 from trimtab.decide.pods.avoid_list import AvoidEntry, entries_of
 from trimtab.decide.pods.node_info import PodInfo
 from trimtab.decide.pods.node_snapshot import NodeSnapshot, occupies_node
@@ -52,6 +53,7 @@ class ClusterState:
         self._cache.table_of(PriorityOrder).add_listener(self._on_priority_change)
         self._cache.table_of(Node).add_listener(self._on_node_change)
         self._cache.table_of(Namespace).add_listener(self._on_namespace_change)
+        self._cache.table_of(PersistentVolumeClaim).add_listener(self._on_claim_change)
 
     def _on_node_change(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         before = cast("Node", old.typed) if old else None
@@ -76,6 +78,11 @@ class ClusterState:
             labels[name] = cast("Namespace", new.typed).metadata.labels
         if labels != self.fleet.namespaces:
             self.fleet = self.fleet.with_namespaces(labels)
+
+    def _on_claim_change(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
+        """A new claim may be what a pod waits for."""
+        if new is not None and (old is None or old.typed.metadata.uid != new.typed.metadata.uid):
+            self._on_capacity_change()
 
     def _on_priority_change(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         """Rank all pods again, because the priority order changed."""

@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol, cast
 
 from trimtab.api.kinds.native.apps import ReplicaSet, StatefulSet
 from trimtab.api.kinds.native.pod import Pod, TopologySpreadConstraint
+from trimtab.api.kinds.native.storage import PersistentVolumeClaim
 from trimtab.api.value import Object
 from trimtab.clock import Clock
 from trimtab.decide.pods.avoid_list import is_avoided_by
@@ -32,6 +33,8 @@ class NodeSelection(NamedTuple):
     pod: PodInfo
     node: str | None
     message: str = ""
+    may_preempt: bool = True
+    """Whether the pod would fit without other pods; if not, none is evicted for it."""
 
 
 class HostSelector(Protocol):
@@ -60,11 +63,24 @@ class ScoringSelector:
 
     def select(self, pod: Pod) -> NodeSelection:
         info, fleet = build_pod_info(self._state.ranks.with_rank(self._with_default_spread(pod))), self._state.fleet
+        if (fault := self._unusable_claim(info)) is not None:
+            return NodeSelection(info, None, f"0/{len(fleet)} nodes are available: {fault}.", may_preempt=False)
         avoided = self._nodes_avoiding(pod)
         if (nominated := self._nominated_node(info)) is not None and nominated not in avoided:
             return NodeSelection(info, nominated)
         decision = schedule(info, fleet, avoided=avoided)
         return NodeSelection(info, decision.node, "" if decision.node else unschedulable_message(info, fleet))
+
+    def _unusable_claim(self, pod: PodInfo) -> str | None:
+        """What is wrong with a PersistentVolumeClaim of the pod, in the words of kube-scheduler."""
+        claims = self._cache.table_of(PersistentVolumeClaim).entries if pod.traits.volume_claims else {}
+        for name in pod.traits.volume_claims:
+            claim = claims.get((pod.namespace, name))
+            if claim is None:
+                return f'persistentvolumeclaim "{name}" not found'
+            if claim.typed.metadata.deletion_timestamp is not None:
+                return f'persistentvolumeclaim "{name}" is being deleted'
+        return None
 
     def _with_default_spread(self, pod: Pod) -> Pod:
         """Apply the default spread constraints to pods of a set that have none."""

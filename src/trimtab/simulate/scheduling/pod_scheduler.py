@@ -11,6 +11,7 @@ from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.scheduling import PriorityClass
+from trimtab.api.kinds.native.storage import PersistentVolumeClaim
 from trimtab.api.profile import Profile
 from trimtab.clock import Clock
 from trimtab.controllers.contract import RecordEvent, Ref
@@ -87,7 +88,7 @@ class PodScheduler:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        types = (Node, Pod, Namespace, PriorityClass, PriorityOrder)
+        types = (Node, Pod, Namespace, PersistentVolumeClaim, PriorityClass, PriorityOrder)
         types_of_preemption = self._preemptor.types_read() if self._preemptor is not None else ()
         for table in [self._cache.table_of(type_) for type_ in (*types, *types_of_preemption)]:
             await table.synced.wait()
@@ -177,14 +178,15 @@ class PodScheduler:
         return decisions
 
     async def _execute(self, decision: PodDecision) -> None:
-        pod, node, message = decision.selection
+        pod, node, message, may_preempt = decision.selection
         try:
             if node is not None:
                 await self._bind(pod.pod, node, decision.revision)
                 return
             self._queue.schedule_retry(MAX_UNSCHEDULABLE_SECONDS)
             await self._report_unschedulable(pod.pod, message)
-            await self._preempt(pod)
+            if may_preempt:
+                await self._preempt(pod)
         except (ApiError, OSError, TimeoutError) as fault:
             if not isinstance(fault, NotFound | StorageFailed):  # the store logs its own failures
                 log.warning("cannot bind %s/%s: %s", *pod.key, fault)
