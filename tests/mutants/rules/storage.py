@@ -487,6 +487,13 @@ MUTANTS = (
         ("server/background/test_garbage_collector.py",),
     ),
     Mutant(
+        "Dependents of an owner that was deleted while the garbage collector was stopped are deleted, too.",
+        "server/background/garbage_collector.py",
+        "        self._graph.clear()",
+        "        pass",
+        ("server/background/test_garbage_collector.py",),
+    ),
+    Mutant(
         "Orphaned dependents lose the reference before their owner goes.",
         "server/background/garbage_collector.py",
         "            await self._orphan(meta.uid)\n",

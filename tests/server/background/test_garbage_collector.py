@@ -1,6 +1,7 @@
 """Garbage collection of dependents."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from server.asgi import AsgiClient, with_asgi_client
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
+from trimtab.server.background.garbage_collector import GarbageCollector
 from trimtab.store.store import Store
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -138,6 +140,24 @@ def test_dependent_of_an_unserved_kind_stays() -> None:
         assert (await wire("GET", f"{CONFIG_MAPS}/child")).status == 200
 
     with_asgi_client(scenario)
+
+
+def test_an_owner_deleted_while_the_collector_was_stopped_takes_its_dependents_along() -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        collector = GarbageCollector(wire.server.resource_store)
+
+        async def run_for_a_moment() -> None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(collector.run(), 2)
+
+        await make(wire, "child", await make(wire, "owner"))
+        await run_for_a_moment()
+        assert (await wire("GET", f"{CONFIG_MAPS}/child")).status == 200
+        await delete(wire, "owner", "Background")()
+        await run_for_a_moment()  # as after a watch that has expired
+        assert (await wire("GET", f"{CONFIG_MAPS}/child")).status == 404
+
+    with_asgi_client(scenario, garbage_collection=False)
 
 
 async def namespace_exists(server: ApiServer, seconds: float) -> bool:

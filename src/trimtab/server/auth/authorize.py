@@ -107,12 +107,10 @@ class Authorizer:
     def _allows_node(self, user: User, action: Action) -> bool:
         """Whether the user is a kubelet that may do this with its node, its pods and what they use."""
         node = node_of(user)
-        if not node or action.path:
-            return False
         wanted = NodeRequest(
             action.verb, action.group, action.resource, action.subresource, action.namespace, action.name
         )
-        return is_allowed_to_node(self._store, node, wanted)
+        return bool(node) and is_allowed_to_node(self._store, node, wanted)
 
     def rules_for(self, user: User, namespace: str) -> Iterator[Raw]:
         """Every rule that applies to the user, cluster-wide and in the namespace."""
