@@ -13,6 +13,7 @@ import orjson
 from trimtab.api.json_bounds import check_depth
 from trimtab.api.kinds.native.fields import SCALARS, NativeField, has_message, message, message_name
 from trimtab.api.limits import MAX_PROTOBUF_DEPTH, MAX_PROTOBUF_FIELDS
+from trimtab.api.protobuf_wire import FIXED64, encode_delimited, encode_integer, encode_key
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
 
@@ -285,81 +286,51 @@ def decode(body: bytes, *, api_version: str = "", kind: str = "", max_fields: in
     return found
 
 
-def _encode_key(number: int, wire: int) -> bytes:
-    return _encode_varint(number << 3 | wire)
-
-
-def _encode_varint(value: int) -> bytes:
-    value &= 0xFFFFFFFFFFFFFFFF
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _encode_delimited(number: int, body: bytes) -> bytes:
-    return _encode_key(number, 2) + _encode_varint(len(body)) + body
-
-
 def _encode_time(text: str) -> bytes:
     moment = datetime.fromisoformat(text)
     seconds = int((moment - _EPOCH).total_seconds() // 1)
-    return _encode_key(1, 0) + _encode_varint(seconds) + _encode_key(2, 0) + _encode_varint(moment.microsecond * 1000)
+    return encode_integer(1, seconds) + encode_integer(2, moment.microsecond * 1000)
 
 
 def _encode_special(type_: str, value: Any) -> bytes:
     if type_ in ("Time", "MicroTime"):
         return _encode_time(value) if value else b""
     if type_ == "Quantity":
-        return _encode_delimited(1, str(value).encode())
+        return encode_delimited(1, str(value).encode())
     if type_ == "IntOrString":
         if isinstance(value, str):
-            return (
-                _encode_key(1, 0)
-                + _encode_varint(1)
-                + _encode_key(2, 0)
-                + _encode_varint(0)
-                + _encode_delimited(3, value.encode())
-            )
-        return (
-            _encode_key(1, 0)
-            + _encode_varint(0)
-            + _encode_key(2, 0)
-            + _encode_varint(value)
-            + _encode_delimited(3, b"")
-        )
+            return encode_integer(1, 1) + encode_integer(2, 0) + encode_delimited(3, value.encode())
+        return encode_integer(1, 0) + encode_integer(2, value) + encode_delimited(3, b"")
     if type_ == "ExtraValue":
-        return b"".join(_encode_delimited(1, item.encode()) for item in value)
+        return b"".join(encode_delimited(1, item.encode()) for item in value)
     if type_.startswith("JSONSchemaProps"):
         return _encode_schema_choice(type_, value)
-    return _encode_delimited(1, json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
+    return encode_delimited(1, json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
 
 
 def _encode_schema_choice(type_: str, value: Any) -> bytes:
     props = "apiextensions.v1.JSONSchemaProps"
     schema_number = 2 if type_ == "JSONSchemaPropsOrBool" else 1
     if isinstance(value, bool):
-        return _encode_key(1, 0) + _encode_varint(int(value))
+        return encode_integer(1, int(value))
     if isinstance(value, dict):
-        allowed = _encode_key(1, 0) + _encode_varint(1) if schema_number == 2 else b""
-        return allowed + _encode_delimited(schema_number, _encode_message(props, value))
+        allowed = encode_integer(1, 1) if schema_number == 2 else b""
+        return allowed + encode_delimited(schema_number, _encode_message(props, value))
     items = (item.encode() if isinstance(item, str) else _encode_message(props, item) for item in value)
-    return b"".join(_encode_delimited(2, item) for item in items)
+    return b"".join(encode_delimited(2, item) for item in items)
 
 
 def _encode_one(number: int, type_: str, value: Any) -> bytes:
     if type_ == "string":
-        return _encode_delimited(number, value.encode())
+        return encode_delimited(number, value.encode())
     if type_ == "bytes":
-        return _encode_delimited(number, base64.b64decode(value))
+        return encode_delimited(number, base64.b64decode(value))
     if type_ == "double":
-        return _encode_key(number, 1) + struct.pack("<d", value)
+        return encode_key(number, FIXED64) + struct.pack("<d", value)
     if type_ in SCALARS:
-        return _encode_key(number, 0) + _encode_varint(int(value))
+        return encode_integer(number, int(value))
     body = _encode_message(type_, value) if "." in type_ else _encode_special(type_, value)
-    return _encode_delimited(number, body)
+    return encode_delimited(number, body)
 
 
 def _encode_field(field: NativeField, value: Any) -> bytes:
@@ -367,7 +338,7 @@ def _encode_field(field: NativeField, value: Any) -> bytes:
         return b"".join(_encode_one(field.number, field.type, item) for item in value)
     if field.shape == "map":
         return b"".join(
-            _encode_delimited(field.number, _encode_delimited(1, key.encode()) + _encode_one(2, field.type, value[key]))
+            encode_delimited(field.number, encode_delimited(1, key.encode()) + _encode_one(2, field.type, value[key]))
             for key in sorted(value)
         )
     return _encode_one(field.number, field.type, value)
@@ -378,7 +349,7 @@ def _encode_message(name: str, value: Raw) -> bytes:
     for field in message(name).declared_fields:
         if field.shape == "inline":
             if body := _encode_message(field.type, value):
-                out.append(_encode_delimited(field.number, body))
+                out.append(encode_delimited(field.number, body))
         elif value.get(field.name) is not None:
             out.append(_encode_field(field, value[field.name]))
     return b"".join(out)
@@ -386,12 +357,16 @@ def _encode_message(name: str, value: Raw) -> bytes:
 
 def encode(raw: Raw) -> bytes:
     """A built-in object as a protobuf body."""
-    head = _encode_delimited(1, raw["apiVersion"].encode()) + _encode_delimited(2, raw["kind"].encode())
-    body = _encode_message(message_name(raw["apiVersion"], raw["kind"]), raw)
+    return wrap_in_envelope(raw, _encode_message(message_name(raw["apiVersion"], raw["kind"]), raw))
+
+
+def wrap_in_envelope(head: Raw, body: bytes) -> bytes:
+    """The body of an object with what names its kind."""
+    kind = encode_delimited(1, head["apiVersion"].encode()) + encode_delimited(2, head["kind"].encode())
     return (
         MAGIC
-        + _encode_delimited(1, head)
-        + _encode_delimited(2, body)
-        + _encode_delimited(3, b"")
-        + _encode_delimited(4, b"")
+        + encode_delimited(1, kind)
+        + encode_delimited(2, body)
+        + encode_delimited(3, b"")
+        + encode_delimited(4, b"")
     )

@@ -30,12 +30,25 @@ Facts = Value
 """What pages and their JSON form are made of."""
 
 
-class MoveFacts(Facts):
+class FactsOfWorkload(Facts):
+    """Facts about one workload, by its name."""
+
     namespace: str
-    """Of the moved object; empty when it is cluster-wide."""
-    id: str
+    """Empty when it is cluster-wide."""
     kind: str
     name: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace or CLUSTER_WIDE}/{self.kind}/{self.name}"
+
+    @property
+    def title(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class MoveFacts(FactsOfWorkload):
+    id: str
     cause: str
     source: str
     targets: tuple[tuple[str, int], ...] = ()
@@ -51,14 +64,6 @@ class MoveFacts(Facts):
     message: str = ""
     generation: str = ""
     version_of_model: int = 0
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace or CLUSTER_WIDE}/{self.kind}/{self.name}"
-
-    @property
-    def title(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
     def seconds(self) -> float | None:
@@ -99,22 +104,11 @@ class BudgetFacts(Facts):
         return f"{self.namespace}/{self.name}"
 
 
-class RebalanceRow(Facts):
-    namespace: str
-    kind: str
-    name: str
+class RebalanceRow(FactsOfWorkload):
     phase: str
     before: tuple[tuple[str, int], ...] = ()
     after: tuple[tuple[str, int], ...] = ()
     message: str = ""
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace or CLUSTER_WIDE}/{self.kind}/{self.name}"
-
-    @property
-    def title(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 class RebalanceFacts(Facts):

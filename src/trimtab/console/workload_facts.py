@@ -6,7 +6,7 @@ from datetime import datetime
 from trimtab.api.kinds.work import Binding
 from trimtab.api.value import Condition
 from trimtab.console.cluster_facts import CORES, DARK, DRAINING, READY, amount
-from trimtab.console.facts import CLUSTER_WIDE, Facts
+from trimtab.console.facts import Facts, FactsOfWorkload
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement.binding_moves import (
@@ -57,10 +57,7 @@ class Cell(Facts):
         ]
 
 
-class WorkloadFacts(Facts):
-    namespace: str
-    kind: str
-    name: str
+class WorkloadFacts(FactsOfWorkload):
     api_version: str
     binding: tuple[str, str]
     state: str
@@ -85,14 +82,6 @@ class WorkloadFacts(Facts):
     cpu_request: float = 0.0
     labels: dict[str, str] = {}
     version_of_model: int = 0
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace or CLUSTER_WIDE}/{self.kind}/{self.name}"
-
-    @property
-    def title(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
     def severity(self) -> int:

@@ -6,6 +6,7 @@ import click
 import yaml
 
 from trimtab.cli.support.client import with_client
+from trimtab.cli.support.options.cluster_facts import cluster_facts_options
 from trimtab.client.client import Client
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
@@ -54,10 +55,7 @@ ONLY_WITH_PROXY = (
 )
 @click.option("--host-kubeconfig", default="", help="Kubeconfig of the control plane; default: $KUBECONFIG.")
 @click.option("--host-context", default="")
-@click.option("--provider", default="")
-@click.option("--region", default="")
-@click.option("--zone", "zones", multiple=True, help="Zone of the cluster; can be repeated.")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of the cluster; can be repeated.")
+@cluster_facts_options
 def command(
     name: str,
     member_config: str,
@@ -71,10 +69,7 @@ def command(
     print_objects: bool,
     host_kubeconfig: str,
     host_context: str,
-    provider: str,
-    region: str,
-    zones: tuple[str, ...],
-    labels: tuple[str, ...],
+    facts: ClusterFacts,
 ) -> None:
     """Join the cluster of a kubeconfig to the fleet as NAME."""
     rights = MemberRights(parse_kinds(kinds), allow_rbac)
@@ -85,7 +80,6 @@ def command(
     if not member_config:
         raise click.UsageError("Missing option '--kubeconfig'.")
     credentials = load(member_config, member_context)
-    facts = ClusterFacts(provider=provider, region=region, zones=zones, labels=dict(map(parse_label, labels)))
 
     async def work(host: Client) -> None:
         member = KubeClient(credentials)
@@ -129,13 +123,6 @@ def printed_account(name: str, rights: MemberRights, *, allow_proxy: bool) -> st
         comment = ONLY_WITH_PROXY if resource == ROLES and obj["metadata"]["name"].endswith(":proxy") else ""
         documents.append(comment + yaml.safe_dump(body, sort_keys=False))
     return "---\n".join(documents)
-
-
-def parse_label(label: str) -> tuple[str, str]:
-    key, equals, value = label.partition("=")
-    if not equals or not key:
-        raise InputError(f"--label: expected KEY=VALUE, got {label!r}")
-    return key, value
 
 
 async def check_reachable(member: Client, name: str) -> None:

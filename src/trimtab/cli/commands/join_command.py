@@ -4,8 +4,8 @@ import base64
 
 import click
 
-from trimtab.cli.commands.join import parse_label
 from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.options.cluster_facts import cluster_facts_options
 from trimtab.client.client import Client
 from trimtab.client.kubeconfig import load
 from trimtab.members.agent_access import BOOTSTRAP_SECONDS, prepare_agent
@@ -25,10 +25,7 @@ from trimtab.members.join import ClusterFacts
     help="Let the agent authenticate with tokens: for control planes whose API server signs no client certificates.",
 )
 @click.option("--helm", is_flag=True, help="Print the command that installs the chart of the agent.")
-@click.option("--provider", default="")
-@click.option("--region", default="")
-@click.option("--zone", "zones", multiple=True, help="Zone of the cluster; can be repeated.")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of the cluster; can be repeated.")
+@cluster_facts_options
 def command(
     name: str,
     kubeconfig: str,
@@ -37,10 +34,7 @@ def command(
     seconds: int,
     tokens: bool,
     helm: bool,
-    provider: str,
-    region: str,
-    zones: tuple[str, ...],
-    labels: tuple[str, ...],
+    facts: ClusterFacts,
 ) -> None:
     """Register the cluster NAME in pull mode, and print the command that starts its agent there.
 
@@ -48,7 +42,6 @@ def command(
     renews the certificate by itself, and may write only what concerns its cluster. Run this again for a new token.
     """
     credentials = load(kubeconfig or None, context)
-    facts = ClusterFacts(provider=provider, region=region, zones=zones, labels=dict(map(parse_label, labels)))
     printed: list[str] = []
 
     async def work(host: Client) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from trimtab.api.protobuf_wire import FIXED64, encode_delimited, encode_integer, encode_key
 from trimtab.api.value import Raw
 
 _STRING, _BOOL, _INTEGER, _NUMBER, _ANY, _STRINGS, _ANYS = range(7)
@@ -61,34 +62,21 @@ _BODY_FIELDS: Mapping[str, tuple[int, int]] = {
 _METHODS = {"get": 2, "put": 3, "post": 4, "delete": 5, "options": 6, "head": 7, "patch": 8}
 
 
-def _varint(value: int) -> bytes:
-    value &= 0xFFFFFFFFFFFFFFFF
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def message(number: int, body: bytes) -> bytes:
-    """A field that holds a message, a text or bytes."""
-    return _varint(number << 3 | 2) + _varint(len(body)) + body
-
-
 def text(number: int, value: str) -> bytes:
-    return message(number, value.encode())
+    return encode_delimited(number, value.encode())
 
 
 def _any(number: int, value: Any) -> bytes:
-    return message(number, message(2, orjson.dumps(value) + b"\n"))  # JSON is YAML, which the message holds
+    return encode_delimited(
+        number, encode_delimited(2, orjson.dumps(value) + b"\n")
+    )  # JSON is YAML, which the message holds
 
 
 _ENCODERS: Mapping[int, Callable[[int, Any], bytes]] = {
     _STRING: text,
-    _BOOL: lambda number, value: _varint(number << 3) + _varint(1) if value else b"",
-    _INTEGER: lambda number, value: _varint(number << 3) + _varint(int(value)),
-    _NUMBER: lambda number, value: _varint(number << 3 | 1) + struct.pack("<d", value),
+    _BOOL: lambda number, value: encode_integer(number, 1) if value else b"",
+    _INTEGER: lambda number, value: encode_integer(number, int(value)),
+    _NUMBER: lambda number, value: encode_key(number, FIXED64) + struct.pack("<d", value),
     _ANY: _any,
     _STRINGS: lambda number, values: b"".join(text(number, value) for value in values),
     _ANYS: lambda number, values: b"".join(_any(number, value) for value in values),
@@ -102,13 +90,13 @@ def _encode_fields(source: Raw, fields: Mapping[str, tuple[int, int]]) -> bytes:
 
 def _encode_extensions(number: int, source: Raw) -> bytes:
     return b"".join(
-        message(number, text(1, key) + _any(2, value)) for key, value in source.items() if key.startswith("x-")
+        encode_delimited(number, text(1, key) + _any(2, value)) for key, value in source.items() if key.startswith("x-")
     )
 
 
 def map_entry(name: str, body: bytes) -> bytes:
     """An entry of a map: its name and its value."""
-    return text(1, name) + message(2, body)
+    return text(1, name) + encode_delimited(2, body)
 
 
 def encode_schema(schema: Raw) -> bytes:
@@ -117,70 +105,86 @@ def encode_schema(schema: Raw) -> bytes:
     if further is not None:
         is_schema = isinstance(further, dict)
         parts.append(
-            message(21, message(1, encode_schema(further)) if is_schema else _varint(2 << 3) + _varint(further))
+            encode_delimited(
+                21, encode_delimited(1, encode_schema(further)) if is_schema else encode_integer(2, further)
+            )
         )
     if type_ := schema.get("type"):
-        parts.append(message(22, text(1, type_)))
+        parts.append(encode_delimited(22, text(1, type_)))
     if items := schema.get("items"):
-        parts.append(message(23, message(1, encode_schema(items))))
+        parts.append(encode_delimited(23, encode_delimited(1, encode_schema(items))))
     if properties := schema.get("properties"):
-        entries = (message(1, map_entry(name, encode_schema(one))) for name, one in properties.items())
-        parts.append(message(25, b"".join(entries)))
+        entries = (encode_delimited(1, map_entry(name, encode_schema(one))) for name, one in properties.items())
+        parts.append(encode_delimited(25, b"".join(entries)))
     return b"".join(parts)
 
 
 def _encode_parameter(parameter: Raw) -> bytes:
     """A parameter in the wrappers of its alternatives: by value or by reference."""
     if "$ref" in parameter:
-        return message(2, text(1, parameter["$ref"]))
-    return message(1, _encode_parameter_value(parameter))
+        return encode_delimited(2, text(1, parameter["$ref"]))
+    return encode_delimited(1, _encode_parameter_value(parameter))
 
 
 def _encode_parameter_value(parameter: Raw) -> bytes:
     """A parameter in the wrappers of its alternatives: in the body or elsewhere."""
     place = parameter["in"]
     if place == "body":
-        body = _encode_fields(parameter, _BODY_FIELDS) + message(5, encode_schema(parameter["schema"]))
-        return message(1, body)
+        body = _encode_fields(parameter, _BODY_FIELDS) + encode_delimited(5, encode_schema(parameter["schema"]))
+        return encode_delimited(1, body)
     number, fields = (4, _PATH_FIELDS) if place == "path" else (3, _QUERY_FIELDS)
-    return message(2, message(number, _encode_fields(parameter, fields)))
+    return encode_delimited(2, encode_delimited(number, _encode_fields(parameter, fields)))
 
 
 def _encode_response(response: Raw) -> bytes:
     schema = response.get("schema")
-    body = text(1, response["description"]) + (message(2, message(1, encode_schema(schema))) if schema else b"")
-    return message(1, body)
+    body = text(1, response["description"]) + (
+        encode_delimited(2, encode_delimited(1, encode_schema(schema))) if schema else b""
+    )
+    return encode_delimited(1, body)
 
 
 def _encode_operation(operation: Raw) -> bytes:
     parts = [_encode_fields(operation, _OPERATION_FIELDS), _encode_extensions(_OPERATION_EXTENSION, operation)]
-    parts += [message(8, _encode_parameter(one)) for one in operation.get("parameters") or ()]
-    codes = (message(1, map_entry(code, _encode_response(one))) for code, one in operation["responses"].items())
-    return b"".join([*parts, message(9, b"".join(codes))])
+    parts += [encode_delimited(8, _encode_parameter(one)) for one in operation.get("parameters") or ()]
+    codes = (
+        encode_delimited(1, map_entry(code, _encode_response(one))) for code, one in operation["responses"].items()
+    )
+    return b"".join([*parts, encode_delimited(9, b"".join(codes))])
 
 
 def encode_path(item: Raw) -> bytes:
-    operations = (message(_METHODS[key], _encode_operation(one)) for key, one in item.items() if key in _METHODS)
-    return b"".join([*operations, *(message(9, _encode_parameter(one)) for one in item.get("parameters") or ())])
+    operations = (
+        encode_delimited(_METHODS[key], _encode_operation(one)) for key, one in item.items() if key in _METHODS
+    )
+    return b"".join(
+        [*operations, *(encode_delimited(9, _encode_parameter(one)) for one in item.get("parameters") or ())]
+    )
 
 
 def encode_document(head: Raw, paths: Mapping[str, bytes], definitions: Mapping[str, bytes]) -> bytes:
     """The whole document, of paths and definitions that are encoded already."""
     info = text(1, head["info"]["title"]) + text(2, head["info"]["version"])
     security = b"".join(
-        message(1, map_entry(name, message(2, text(1, one["type"]) + text(2, one["name"]) + text(3, one["in"]))))
+        encode_delimited(
+            1, map_entry(name, encode_delimited(2, text(1, one["type"]) + text(2, one["name"]) + text(3, one["in"])))
+        )
         for name, one in head["securityDefinitions"].items()
     )
     parameters = ((name, _encode_parameter_value(one)) for name, one in head["parameters"].items())
-    requirements = [message(12, message(1, map_entry(name, b""))) for one in head["security"] for name in one]
+    requirements = [
+        encode_delimited(12, encode_delimited(1, map_entry(name, b""))) for one in head["security"] for name in one
+    ]
     return b"".join(
         [
             text(1, head["swagger"]),
-            message(2, info),
-            message(8, b"".join(message(2, map_entry(name, body)) for name, body in paths.items())),
-            message(9, b"".join(message(1, map_entry(name, body)) for name, body in definitions.items())),
-            message(10, b"".join(message(1, map_entry(*shared)) for shared in parameters)),
+            encode_delimited(2, info),
+            encode_delimited(8, b"".join(encode_delimited(2, map_entry(name, body)) for name, body in paths.items())),
+            encode_delimited(
+                9, b"".join(encode_delimited(1, map_entry(name, body)) for name, body in definitions.items())
+            ),
+            encode_delimited(10, b"".join(encode_delimited(1, map_entry(*shared)) for shared in parameters)),
             *requirements,
-            message(13, security),
+            encode_delimited(13, security),
         ]
     )
