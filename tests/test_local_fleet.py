@@ -5,6 +5,7 @@ import base64
 import socket
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -26,6 +27,7 @@ from trimtab.simulate.fleet import FleetPlan, uniform_fleet
 from trimtab.simulate.kubelets.node_status import NODES
 
 EVENTS = Resource("", "v1", "events", "Event")
+ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
 CLUSTERS, SETS = resource_of(kind_of(Cluster)), resource_of(kind_of(ManagedClusterSet))
 
 
@@ -98,7 +100,7 @@ async def start_and_read(directory: Path, plan: FleetPlan | None, **options: Any
         await local.stop()
 
 
-def test_members_have_a_reachable_endpoint_and_credentials(tmp_path: Path) -> None:
+def test_members_and_control_plane_have_a_reachable_endpoint_and_credentials(tmp_path: Path) -> None:
     async def run_fleet() -> None:
         local = LocalFleet(tmp_path, "127.0.0.1", 0, uniform_fleet(1, 1), "trimtab", {})
         await local.open()
@@ -112,6 +114,8 @@ def test_members_have_a_reachable_endpoint_and_credentials(tmp_path: Path) -> No
             nodes = await client.list(NODES)
             assert [node["metadata"]["name"] for node in nodes.items] == ["member1-node-1"]
             await client.close()
+            endpoints = await local.fleet.client.get(ENDPOINTS, "default", "kubernetes")
+            assert endpoints["subsets"][0]["ports"][0]["port"] == urlsplit(local.daemon.url).port
         finally:
             await local.stop()
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from trimtab.console.page import Services, StoryBook
 from trimtab.console.permissions import LocalAuthority, UserClients
 from trimtab.controllers.selection import IsEnabled
 from trimtab.embedded_fleet import EmbeddedFleet, endpoint_of
-from trimtab.errors import InputError, NotFound, Unauthorized
+from trimtab.errors import InputError, NotFound, StorageFailed, Unauthorized
 from trimtab.members.agent import Heartbeat
 from trimtab.members.agent_approval import AgentApproval
 from trimtab.members.join import (
@@ -58,8 +58,10 @@ from trimtab.server.http.exchange import Application
 from trimtab.server.http.paced_application import PacedApplication
 from trimtab.server.mount import Mount
 from trimtab.server.storage.field_renames import rename_fields
-from trimtab.simulate.components.cluster_objects import ApiServerAddress
+from trimtab.simulate.components.cluster_objects import ApiServerAddress, api_server_objects
+from trimtab.simulate.components.finished_jobs import FinishedJobs
 from trimtab.simulate.components.legacy_tokens import LegacyTokens, issuer_of_legacy_tokens
+from trimtab.simulate.components.start_objects import create_start_objects
 from trimtab.simulate.fleet import FleetPlan, default_fleet, pull_last_members, with_system_workloads
 from trimtab.simulate.member import SimulatedMember
 from trimtab.simulate.member_api import MemberApi
@@ -70,6 +72,7 @@ log = logging.getLogger("trimtab.local_fleet")
 
 CLUSTERS = resource_of(kind_of(Cluster))
 CONSOLE_ON, CONSOLE_READ_ONLY, CONSOLE_OFF = "on", "read-only", "off"
+HTTPS_PORT = 443
 STATE_FILE = "controllers.state"
 """In the data directory: what the controllers knew when they stopped."""
 MAX_MEMBERS_WITH_PORTS = 100
@@ -203,6 +206,7 @@ class LocalFleet:
                 member.address = ApiServerAddress(server.hostname, server.port, certificate)
                 member.pass_client_authority_to(partial(self.daemon.trust_clients, member.name))
         await world.start()
+        await self._create_host_objects()
         for member in world:
             if member.name not in self._stored:  # a member that the user has unjoined stays unjoined
                 await self.fleet.join(member.plan, await self._identity_of(member))
@@ -218,6 +222,15 @@ class LocalFleet:
         decided.cancel()
         if self._controllers.done():
             self._controllers.result()
+
+    async def _create_host_objects(self) -> None:
+        """Create the Service of the API server, as every API server does; without room for it, not."""
+        own = urlsplit(self.daemon.url)
+        address = ApiServerAddress(own.hostname or "127.0.0.1", own.port or HTTPS_PORT, "")
+        with suppress(StorageFailed):
+            await create_start_objects(
+                self.fleet.client, self.daemon.api.catalogue, api_server_objects(address), "kube-apiserver"
+            )
 
     def _report_observing(self, reason: str) -> None:
         self.reason_to_observe = reason
@@ -240,6 +253,9 @@ class LocalFleet:
             tokens = LegacyTokens(cache, client, issuer, daemon.authority_certificate.decode())
             stack.callback(tokens.stop)
             await tokens.start()
+            finished_jobs = FinishedJobs(cache, client, clock.now)
+            stack.callback(finished_jobs.stop)
+            await finished_jobs.start()
             # The requests of agents are approved, and what is approved is signed.
             signing, approval = CertificateSigning(client, daemon.authority, clock.now), AgentApproval(client, clock)
             create_task = asyncio.get_running_loop().create_task

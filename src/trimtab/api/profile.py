@@ -209,6 +209,13 @@ class Profile(Value):
             "Kubernetes (a tenth of a byte)."
         ),
     ]
+    generated_objects_stay: Annotated[
+        bool,
+        Field(
+            "Objects that every cluster makes for itself (Service `default/kubernetes`, ConfigMap `kube-root-ca.crt`) are "
+            "not propagated; else a policy for all Services or ConfigMaps selects them, too."
+        ),
+    ]
 
 
 TRIMTAB = Profile(
@@ -259,6 +266,7 @@ TRIMTAB = Profile(
     run_missed_schedules=True,
     show_progress_columns=True,
     flink_memory_units=True,
+    generated_objects_stay=True,
 )
 UPSTREAM = Profile(
     name="upstream",
@@ -308,5 +316,6 @@ UPSTREAM = Profile(
     run_missed_schedules=False,
     show_progress_columns=False,
     flink_memory_units=False,
+    generated_objects_stay=False,
 )
 PROFILES = {profile.name: profile for profile in (TRIMTAB, UPSTREAM)}

@@ -11,10 +11,8 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.kinds.native.storage import PersistentVolumeClaim
 from trimtab.api.value import Raw
-from trimtab.client.client import Resource
 from trimtab.controllers import pods as inside_modules
 from trimtab.controllers.pods.registry import member_controllers
-from trimtab.errors import AlreadyExists
 from trimtab.registry import discover
 from trimtab.rescheduling.drain import DrainOptions, NodeDrain
 from trimtab.rescheduling.rescheduler import Rescheduler
@@ -30,6 +28,7 @@ from trimtab.simulate.components.component_statuses import component_statuses
 from trimtab.simulate.components.legacy_tokens import LegacyTokens, issuer_of_legacy_tokens
 from trimtab.simulate.components.namespace_objects import ROOT_CA_SETTING
 from trimtab.simulate.components.registry import components
+from trimtab.simulate.components.start_objects import create_start_objects
 from trimtab.simulate.components.system_workloads import control_plane_node, system_objects
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.simulate.kubelet_pages import KubeletPages
@@ -156,20 +155,7 @@ class SimulatedMember(MemberApi):
 
     async def _create_cluster_objects(self) -> None:
         """Create what every cluster has; the endpoint of the API server follows its address."""
-        for wanted in self._cluster_objects():
-            group, _, version = wanted["apiVersion"].rpartition("/")
-            served = self.server.catalogue.find_kind(wanted["apiVersion"], wanted["kind"])
-            if served is None:
-                continue
-            resource = Resource(group, version, served.resource, wanted["kind"], served.kind.namespaced)
-            metadata = wanted["metadata"]
-            try:
-                await self._internal.create(resource, wanted, manager=FIELD_MANAGER)
-            except AlreadyExists:
-                change = {key: value for key, value in wanted.items() if key in ("subsets", "endpoints", "ports")}
-                if change:
-                    place = metadata.get("namespace", "")
-                    await self._internal.patch(resource, place, metadata["name"], change, manager=FIELD_MANAGER)
+        await create_start_objects(self._internal, self.server.catalogue, self._cluster_objects(), FIELD_MANAGER)
         issue = issuer_of_legacy_tokens(self.server.tokens, self._environment.clock.now)
         tokens = LegacyTokens(self.cache, self._internal, issue, self.address.certificate)
         await tokens.start()

@@ -163,6 +163,18 @@ def test_template_in_reserved_namespace_is_not_propagated() -> None:
     assert list(detect(deployment(namespace="trimtab-system"), view(cluster_policy()))) == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "namespace", "name"), [("Service", "default", "kubernetes"), ("ConfigMap", "demo", "kube-root-ca.crt")]
+)
+def test_objects_that_every_cluster_makes_are_propagated_only_as_upstream(kind: str, namespace: str, name: str) -> None:
+    template = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace, "uid": "u"}}
+    everything = cluster_policy(resource_selectors=[ResourceSelector(api_version="v1", kind=kind)])
+    assert not list(detect(template, view(everything)))
+    assert effects_of_type(detect(template, view(everything, profile=UPSTREAM)), Ensure)
+    other = {**template, "metadata": {**template["metadata"], "name": "other"}}
+    assert effects_of_type(detect(other, view(everything)), Ensure)
+
+
 def test_control_plane_does_not_propagate_itself() -> None:
     """A policy may select all Deployments of the cluster in which the control plane runs."""
     inside = view(cluster_policy(), settings={OWN_NAMESPACE: "control"})

@@ -96,6 +96,17 @@ def is_reserved(namespace: str, view: View) -> bool:
     return bool(RESERVED_NAMESPACES.fullmatch(namespace)) or namespace == view.settings.get(OWN_NAMESPACE)
 
 
+def is_generated(template: Raw, view: View) -> bool:
+    """Whether every cluster makes an object of this name for itself, so that a copy of it would break a member."""
+    metadata = template["metadata"]
+    place = (template.get("kind"), metadata.get("namespace", ""), metadata.get("name"))
+    is_known = place == ("Service", "default", "kubernetes") or (place[0], place[2]) == (
+        "ConfigMap",
+        "kube-root-ca.crt",
+    )
+    return is_known and template.get("apiVersion") == "v1" and view.profile.generated_objects_stay
+
+
 def templates_of_policy(old: Policy | None, new: Policy | None, view: View) -> Iterable[Key]:
     """A policy was created, changed or deleted: the templates it selects, and those it has claimed."""
     policy = new or old
@@ -172,6 +183,8 @@ def template_of_binding(old: Binding | None, new: Binding | None, view: View) ->
 def detect(template: Raw, view: View) -> Iterator[Effect]:
     metadata = template["metadata"]
     if metadata.get("deletionTimestamp") or is_reserved(metadata.get("namespace", ""), view):
+        return
+    if is_generated(template, view):
         return
     if well_known.labels_of(template).get(well_known.CLAIMED_BY):
         return

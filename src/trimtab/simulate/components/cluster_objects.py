@@ -20,9 +20,14 @@ class ApiServerAddress(NamedTuple):
 
 
 def cluster_objects(server: ApiServerAddress) -> Iterator[Raw]:
-    """In an order in which they can be created; Endpoints and their slice change with the address."""
-    yield api_server_service()
+    """In an order in which they can be created."""
     yield storage_class()
+    yield from api_server_objects(server)
+
+
+def api_server_objects(server: ApiServerAddress) -> Iterator[Raw]:
+    """What every API server makes for itself; Endpoints and their slice change with the address."""
+    yield api_server_service()
     yield api_server_endpoints(server)
     yield api_server_slice(server)
 
