@@ -39,6 +39,7 @@ def test_address_of_a_webhook() -> None:
 async def ask(directory: Path, seconds: int, delay: float) -> Raw | InterpreterFailure:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        assert head.startswith(b"post /?timeout=%ds http" % seconds)
         length = int(head.partition(b"content-length:")[2].partition(b"\r\n")[0])
         request = json.loads(await reader.readexactly(length))["request"]
         await asyncio.sleep(delay)

@@ -7,6 +7,7 @@ from trimtab.api.paths import object_at, string_at
 from trimtab.api.value import Raw
 from trimtab.interpret.operations import InterpreterFailure
 from trimtab.interpret.webhook_rules import WebhookQuestion, parse_answer
+from trimtab.server.admission.dynamic.service_calls import with_timeout
 from trimtab.server.admission.dynamic.webhook_calls import CallFailed, post_review, tls_context
 
 FindService = Callable[[str, str], Raw | None]
@@ -23,7 +24,9 @@ class InterpreterWebhooks:
         try:
             url = webhook_url(question.client_config, self._find_service)
             async with asyncio.timeout(question.seconds):
-                body = await post_review(url, question.body, tls_context(question.client_config))
+                body = await post_review(
+                    with_timeout(url, question.seconds), question.body, tls_context(question.client_config)
+                )
         except CallFailed as fault:
             return InterpreterFailure("WebhookUnavailable", str(fault))
         except TimeoutError:

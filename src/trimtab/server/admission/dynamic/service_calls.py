@@ -58,7 +58,7 @@ class ServiceCalls:
 
     async def post(self, client_config: Raw, body: bytes, seconds: float) -> bytes:
         """The body of the answer to a POST; raises `CallFailed`."""
-        url = _with_timeout(_url_of(client_config), seconds)
+        url = with_timeout(_url_of(client_config), seconds)
         try:
             async with asyncio.timeout(seconds):  # for the whole answer: a slow one must not hold the write
                 if client_config.get("url"):
@@ -138,7 +138,8 @@ def _url_of(client_config: Raw) -> str:
     return f"https://{host}:{service.get('port') or _HTTPS_PORT}{service.get('path') or '/'}"
 
 
-def _with_timeout(url: str, seconds: float) -> str:
+def with_timeout(url: str, seconds: float) -> str:
+    """The address with the time that the server has to answer."""
     return f"{url}{'&' if '?' in url else '?'}timeout={seconds:g}s"
 
 
