@@ -17,6 +17,7 @@ from trimtab.decide.autoscale import (
     limit_rate,
     longest_window,
     propose,
+    scaling_conditions,
     stabilize,
 )
 
@@ -149,3 +150,43 @@ def test_memory_keeps_recommendations_and_changes_of_the_window() -> None:
     old = ScalingMemory((ScaleEvent(NOW - timedelta(hours=1), 9),), (ScaleEvent(NOW - timedelta(hours=1), 9),))
     decision = decide_scale(ScalingSpec(1, 10, (cpu(50),)), 3, pods(100, 100, 100), old, NOW)
     assert decision.memory == ScalingMemory((ScaleEvent(NOW, 6),), (ScaleEvent(NOW, 3),))
+
+
+def test_size_at_the_start_counts_as_a_recommendation() -> None:
+    spec = ScalingSpec(1, 10, [cpu(50)])
+    first = decide_scale(spec, 4, pods(10, 10, 10, 10), ScalingMemory(), NOW)
+    assert (first.replicas, first.delay) == (4, "ScaleDownStabilized")
+    later = decide_scale(spec, 4, pods(10, 10, 10, 10), first.memory, NOW + timedelta(seconds=301))
+    assert later.replicas == 1
+
+
+@pytest.mark.parametrize(
+    ("usage", "maximum", "expected"),
+    [
+        ((50, 50), 9, ["ReadyForNewScale", "ValidMetricFound", "DesiredWithinRange"]),
+        ((100, 100), 9, ["SucceededRescale", "ValidMetricFound", "DesiredWithinRange"]),
+        ((200, 200), 3, ["SucceededRescale", "ValidMetricFound", "TooManyReplicas"]),
+        ((600, 600), 40, ["SucceededRescale", "ValidMetricFound", "ScaleUpLimit"]),
+        ((10, 10), 9, ["ScaleDownStabilized", "ValidMetricFound", "DesiredWithinRange"]),
+        ((None, None), 9, ["ReadyForNewScale", "FailedGetResourceMetric"]),
+        ((50, 50), 1, ["SucceededRescale"]),
+        ((), 9, ["SucceededGetScale", "ScalingDisabled"]),
+    ],
+)
+def test_conditions_have_the_reasons_of_kubernetes(
+    usage: tuple[int | None, ...], maximum: int, expected: list[str]
+) -> None:
+    decision = decide_scale(ScalingSpec(1, maximum, [cpu(50)]), len(usage), pods(*usage), ScalingMemory(), NOW)
+    conditions = scaling_conditions(decision, len(usage), decision.replicas)
+    assert [one.reason for one in conditions] == expected
+    assert all(one.message for one in conditions)
+
+
+def test_conditions_name_the_metric() -> None:
+    for target, words in (
+        (cpu(50), "cpu resource utilization (percentage of request)"),
+        (cpu(averageValue="9m"), "cpu resource"),
+    ):
+        decision = decide_scale(ScalingSpec(1, 9, [target]), 2, pods(50, 50), ScalingMemory(), NOW)
+        active = scaling_conditions(decision, 2, decision.replicas)[1]
+        assert active.message == f"the HPA was able to successfully calculate a replica count from {words}"

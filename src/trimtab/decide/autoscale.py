@@ -45,6 +45,7 @@ class MetricProposal(NamedTuple):
     replicas: int
     current: Raw | None = None
     fault: str = ""
+    name: str = ""
 
 
 class ScaleEvent(NamedTuple):
@@ -81,7 +82,8 @@ def propose_by_metric(metric: Raw, pods: Sequence[PodSample], replicas: int) -> 
     usage = {pod.name: (pod.usage or {}).get(resource, 0) for pod in measured}
     waiting = [pod for pod in counted if pod.name not in usage]
     wanted = _replicas_for(usage, goals, waiting, replicas)
-    return MetricProposal(wanted, _current_value(resource, usage, counted))
+    name = f"{resource} resource" + ("" if utilization is None else " utilization (percentage of request)")
+    return MetricProposal(wanted, _current_value(resource, usage, counted), name=name)
 
 
 def _amount(resource: str, text: str) -> int:
@@ -209,7 +211,9 @@ class ScalingDecision(NamedTuple):
     proposals: tuple[MetricProposal, ...]
     memory: ScalingMemory
     limit: str = ""
-    """`TooManyReplicas` or `TooFewReplicas` when a limit applies."""
+    """The reason when a limit applies: `TooManyReplicas`, `TooFewReplicas`, `ScaleUpLimit` or `ScaleDownLimit`."""
+    delay: str = ""
+    """`ScaleUpStabilized` or `ScaleDownStabilized` when recent recommendations apply instead of this one."""
 
 
 def decide_scale(
@@ -227,22 +231,31 @@ def decide_scale(
     if proposed is None:
         return ScalingDecision(replicas, "", proposals, memory)
     kept = now - longest_window(spec.behavior)
-    recent = tuple(one for one in memory.recommendations if one.at > kept)
+    # the size at the start counts as a recommendation, so that a start does not shrink a workload at once
+    recent = tuple(one for one in memory.recommendations or (ScaleEvent(now, replicas),) if one.at > kept)
     memory = ScalingMemory((*recent, ScaleEvent(now, proposed)), tuple(one for one in memory.changes if one.at > kept))
-    wanted = stabilize(spec.behavior, proposed, replicas, recent, now)
-    wanted = limit_rate(spec.behavior, wanted, replicas, memory.changes, now)
-    bounded = max(spec.minimum, min(spec.maximum, wanted))
-    limit = "" if bounded == wanted else "TooFewReplicas" if bounded > wanted else "TooManyReplicas"
-    if bounded == replicas:
-        return ScalingDecision(replicas, "", proposals, memory, limit)
-    cause = "above target" if bounded > replicas else "below target"
-    reason = "All metrics below target" if bounded < replicas else f"{_largest(proposals)} {cause}"
-    return _change(bounded, reason, proposals, memory, replicas, now)._replace(limit=limit)
+    stable = stabilize(spec.behavior, proposed, replicas, recent, now)
+    allowed = limit_rate(spec.behavior, stable, replicas, memory.changes, now)
+    bounded = max(spec.minimum, min(spec.maximum, allowed))
+    decision = ScalingDecision(replicas, "", proposals, memory)
+    if bounded != replicas:
+        reason = "All metrics below target" if bounded < replicas else f"{metric_name(proposals)} above target"
+        decision = _change(bounded, reason, proposals, memory, replicas, now)
+    delay = "" if stable == proposed else "ScaleDownStabilized" if stable > proposed else "ScaleUpStabilized"
+    return decision._replace(limit=_limit_of(stable, allowed, bounded), delay=delay)
 
 
-def _largest(proposals: Sequence[MetricProposal]) -> str:
-    highest = max((one for one in proposals if one.current), key=lambda one: one.replicas)
-    return f"{(highest.current or {})['resource']['name']} resource utilization (percentage of request)"
+def _limit_of(stable: int, allowed: int, bounded: int) -> str:
+    """The limit that keeps the number from being the stable recommendation."""
+    if bounded != allowed:
+        return "TooFewReplicas" if bounded > allowed else "TooManyReplicas"
+    return "" if allowed == stable else "ScaleUpLimit" if allowed < stable else "ScaleDownLimit"
+
+
+def metric_name(proposals: Sequence[MetricProposal]) -> str:
+    """The metric with the largest proposal, in the words of Kubernetes; empty without one."""
+    valid = [one for one in proposals if one.current]
+    return max(valid, key=lambda one: one.replicas).name if valid else ""
 
 
 def _change(
@@ -250,3 +263,56 @@ def _change(
 ) -> ScalingDecision:
     changes = (*memory.changes, ScaleEvent(now, wanted - replicas))
     return ScalingDecision(wanted, reason, proposals, memory._replace(changes=changes))
+
+
+class ScalingCondition(NamedTuple):
+    """A condition of an autoscaler."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+LIMIT_MESSAGES = {
+    "": "the desired count is within the acceptable range",
+    "ScaleDownLimit": "the desired replica count is decreasing faster than the maximum scale rate",
+    "ScaleUpLimit": "the desired replica count is increasing faster than the maximum scale rate",
+    "TooFewReplicas": "the desired replica count is less than the minimum replica count",
+    "TooManyReplicas": "the desired replica count is more than the maximum replica count",
+}
+DELAY_MESSAGES = {
+    "ScaleDownStabilized": (
+        "recent recommendations were higher than current one, applying the highest recent recommendation"
+    ),
+    "ScaleUpStabilized": "recent recommendations were lower than current one, applying the lowest recent recommendation",
+}
+
+
+def scaling_conditions(decision: ScalingDecision, current: int, replicas: int) -> list[ScalingCondition]:
+    """The conditions of an autoscaler after a decision, as Kubernetes has them; `replicas` is what it wants now."""
+    found = []
+    if replicas != current:
+        text = f"the HPA controller was able to update the target scale to {replicas}"
+        found.append(ScalingCondition("AbleToScale", "True", "SucceededRescale", text))
+    elif decision.delay:
+        found.append(ScalingCondition("AbleToScale", "True", decision.delay, DELAY_MESSAGES[decision.delay]))
+    elif decision.proposals:
+        text = "recommended size matches current size"
+        found.append(ScalingCondition("AbleToScale", "True", "ReadyForNewScale", text))
+    else:
+        text = "the HPA controller was able to get the target's current scale"
+        found.append(ScalingCondition("AbleToScale", "True", "SucceededGetScale", text))
+    if current == 0:
+        text = "scaling is disabled since the replica count of the target is zero"
+        return [*found, ScalingCondition("ScalingActive", "False", "ScalingDisabled", text)]
+    faults = [one.fault for one in decision.proposals if one.fault]
+    if faults and len(faults) == len(decision.proposals):
+        text = f"the HPA was unable to compute the replica count: {faults[0]}"
+        return [*found, ScalingCondition("ScalingActive", "False", "FailedGetResourceMetric", text)]
+    if decision.proposals:
+        text = f"the HPA was able to successfully calculate a replica count from {metric_name(decision.proposals)}"
+        found.append(ScalingCondition("ScalingActive", "True", "ValidMetricFound", text))
+        state = ("True", decision.limit) if decision.limit else ("False", "DesiredWithinRange")
+        found.append(ScalingCondition("ScalingLimited", *state, LIMIT_MESSAGES[decision.limit]))
+    return found

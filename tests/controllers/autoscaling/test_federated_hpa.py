@@ -75,7 +75,16 @@ def test_limits_apply_and_are_reported() -> None:
     assert (after.status.current_replicas, after.status.desired_replicas) == (2, 3)
 
 
-def test_a_missing_target_is_reported() -> None:
-    subject = autoscaler()
-    (after,) = (one for one in federated_hpa(subject, FakeView([subject])) if isinstance(one, FederatedHPA))
-    assert [(one.type, one.reason) for one in after.status.conditions] == [("AbleToScale", "FailedGetScale")]
+def test_a_target_that_is_missing_or_not_scheduled_is_reported() -> None:
+    def reason(*things: Any, raws: tuple[Any, ...] = ()) -> str:
+        subject = autoscaler()
+        effects = federated_hpa(subject, FakeView([subject, *things], raws=raws))
+        (after,) = (one for one in effects if isinstance(one, FederatedHPA))
+        (condition,) = after.status.conditions
+        assert (condition.type, condition.status) == ("AbleToScale", "False")
+        return condition.reason
+
+    template = deployment(replicas=2)
+    assert reason() == "FailedGetScaleTargetRef"
+    assert reason(raws=(template,)) == "FailedGetBinding"
+    assert reason(binding(), raws=(template,)) == "FailedGetTargetClusters"

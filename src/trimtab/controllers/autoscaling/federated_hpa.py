@@ -23,7 +23,14 @@ from trimtab.controllers.contract import (
     controller,
     spec_changed,
 )
-from trimtab.decide.autoscale import ScalingDecision, ScalingMemory, ScalingSpec, decide_scale
+from trimtab.decide.autoscale import (
+    ScalingCondition,
+    ScalingDecision,
+    ScalingMemory,
+    ScalingSpec,
+    decide_scale,
+    scaling_conditions,
+)
 from trimtab.interpret.names import binding_name
 
 SOURCE = "federatedHPA-controller"
@@ -46,8 +53,8 @@ def federated_hpa(autoscaler: FederatedHPA, view: View) -> Iterator[Effect]:
         return
     yield RequeueAfter(SYNC_SECONDS)
     target = target_of(autoscaler, view)
-    if target is None:
-        yield from report_missing_target(autoscaler, view)
+    if isinstance(target, ScalingCondition):
+        yield from write_status(autoscaler, autoscaler.status, [target], view)
         return
     use = pod_use_of(target.template, filter(partial(is_ready, view), target.clusters), view)
     yield from use.due
@@ -73,13 +80,21 @@ def federated_hpa(autoscaler: FederatedHPA, view: View) -> Iterator[Effect]:
     yield from report_decision(autoscaler, target.replicas, replicas, decision, view)
 
 
-def target_of(autoscaler: FederatedHPA, view: View) -> Target | None:
-    """The template and its clusters; None while it does not exist or is not scheduled."""
+def target_of(autoscaler: FederatedHPA, view: View) -> Target | ScalingCondition:
+    """The template and its clusters, or why it cannot be scaled: it does not exist or is not scheduled."""
     reference = autoscaler.spec.scale_target_ref
+    named = f"{reference.kind} {reference.name}"
     template = view.raw(Ref(reference.api_version, reference.kind, autoscaler.namespace, reference.name))
+    if template is None:
+        text = f"the HPA controller was unable to get the target reference object: {named} not found"
+        return ScalingCondition("AbleToScale", "False", "FailedGetScaleTargetRef", text)
     binding = view.get(ResourceBinding, autoscaler.namespace, binding_name(reference.kind, reference.name))
-    if template is None or binding is None or not binding.spec.clusters:
-        return None
+    if binding is None:
+        text = f"the HPA controller was unable to get the binding by scaleTargetRef: {named} has no binding"
+        return ScalingCondition("AbleToScale", "False", "FailedGetBinding", text)
+    if not binding.spec.clusters:
+        text = f"the HPA controller was unable to get the target clusters from binding: {named} is not scheduled"
+        return ScalingCondition("AbleToScale", "False", "FailedGetTargetClusters", text)
     clusters = tuple(target.name for target in binding.spec.clusters)
     replicas = (template.get("spec") or {}).get("replicas")
     return Target(
@@ -99,12 +114,6 @@ def is_duplicated(binding: ResourceBinding) -> bool:
     return scheduling is None or scheduling.replica_scheduling_type != "Divided"
 
 
-def report_missing_target(autoscaler: FederatedHPA, view: View) -> Iterator[Effect]:
-    reference = autoscaler.spec.scale_target_ref
-    text = f"{reference.kind} {reference.name} does not exist, or is not scheduled to a cluster"
-    yield from write_status(autoscaler, autoscaler.status, [("AbleToScale", "False", "FailedGetScale", text)], view)
-
-
 def report_decision(
     autoscaler: FederatedHPA, current: int, replicas: int, decision: ScalingDecision, view: View
 ) -> Iterator[Effect]:
@@ -117,32 +126,11 @@ def report_decision(
     )
     if replicas != current:
         status = status.but(last_scale_time=view.now.replace(microsecond=0))
-    yield from write_status(autoscaler, status, conditions_of(decision, current, replicas), view)
-
-
-def conditions_of(decision: ScalingDecision, current: int, replicas: int) -> list[tuple[str, str, str, str]]:
-    """The conditions as (type, status, reason, message)."""
-    if replicas != current:
-        found = [("AbleToScale", "True", "SucceededRescale", f"the target has a new size: {replicas}")]
-    else:
-        found = [("AbleToScale", "True", "ReadyForNewScale", "the recommended size matches the current size")]
-    if current == 0:
-        return [*found, ("ScalingActive", "False", "ScalingDisabled", "the target has no replicas")]
-    faults = [one.fault for one in decision.proposals if one.fault]
-    if faults and len(faults) == len(decision.proposals):
-        found.append(("ScalingActive", "False", "FailedGetResourceMetric", faults[0]))
-    else:
-        found.append(("ScalingActive", "True", "ValidMetricFound", "the number of replicas follows from the metrics"))
-    if decision.limit:
-        text = "the maximum applies" if decision.limit == "TooManyReplicas" else "the minimum applies"
-        found.append(("ScalingLimited", "True", decision.limit, text))
-    else:
-        found.append(("ScalingLimited", "False", "DesiredWithinRange", "the number is within the limits"))
-    return found
+    yield from write_status(autoscaler, status, scaling_conditions(decision, current, replicas), view)
 
 
 def write_status(
-    autoscaler: FederatedHPA, status: FederatedHPAStatus, conditions: list[tuple[str, str, str, str]], view: View
+    autoscaler: FederatedHPA, status: FederatedHPAStatus, conditions: list[ScalingCondition], view: View
 ) -> Iterator[Effect]:
     now = view.now.replace(microsecond=0)
     for type_, state, reason, message in conditions:

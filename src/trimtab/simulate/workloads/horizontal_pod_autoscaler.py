@@ -18,7 +18,14 @@ from trimtab.controllers.contract import (
     View,
     spec_changed,
 )
-from trimtab.decide.autoscale import ScalingDecision, ScalingMemory, ScalingSpec, decide_scale
+from trimtab.decide.autoscale import (
+    ScalingCondition,
+    ScalingDecision,
+    ScalingMemory,
+    ScalingSpec,
+    decide_scale,
+    scaling_conditions,
+)
 from trimtab.simulate.workloads.owned_pods import raw_of, ref_to, update_status
 from trimtab.simulate.workloads.registry import workload
 
@@ -39,6 +46,9 @@ def horizontal_pod_autoscaler(autoscaler: HorizontalPodAutoscaler, view: View) -
     reference, raw = autoscaler.spec.scale_target_ref, raw_of(autoscaler, view)
     target = view.raw(Ref(reference.api_version, reference.kind, autoscaler.namespace, reference.name))
     if target is None:
+        text = f"the HPA controller was unable to get the target's current scale: {reference.kind} {reference.name} not found"
+        missing = ScalingCondition("AbleToScale", "False", "FailedGetScale", text)
+        yield from update_status(raw, with_conditions(dict(raw.get("status") or {}), [missing], view))
         return
     use = pod_use_of(target, OWN_CLUSTER, view)
     yield from use.due
@@ -77,4 +87,15 @@ def status_of(
         status["currentMetrics"] = metrics
     if decision.replicas != current:
         status["lastScaleTime"] = timestamp(view.now)
-    return status
+    return with_conditions(status, scaling_conditions(decision, current, decision.replicas), view)
+
+
+def with_conditions(status: dict[str, Any], conditions: list[ScalingCondition], view: View) -> dict[str, Any]:
+    """The status with these conditions; others stay, and the time of one changes with its status."""
+    found = {one["type"]: one for one in status.get("conditions") or ()}
+    for new in conditions:
+        before = found.get(new.type) or {}
+        is_same = before.get("status") == new.status
+        since = before.get("lastTransitionTime") if is_same else timestamp(view.now)
+        found[new.type] = {**new._asdict(), "lastTransitionTime": since}
+    return {**status, "conditions": list(found.values())}
