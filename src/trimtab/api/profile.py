@@ -209,6 +209,13 @@ class Profile(Value):
             "Kubernetes (a tenth of a byte)."
         ),
     ]
+    rollouts_need_generations: Annotated[
+        bool,
+        Field(
+            "A ManifestWorkReplicaSet goes on when the conditions of a work are of its current generation; else also when "
+            "they name no generation, as OCM 1.0 does."
+        ),
+    ]
     generated_objects_stay: Annotated[
         bool,
         Field(
@@ -266,6 +273,7 @@ TRIMTAB = Profile(
     run_missed_schedules=True,
     show_progress_columns=True,
     flink_memory_units=True,
+    rollouts_need_generations=True,
     generated_objects_stay=True,
 )
 UPSTREAM = Profile(
@@ -316,6 +324,7 @@ UPSTREAM = Profile(
     run_missed_schedules=False,
     show_progress_columns=False,
     flink_memory_units=False,
+    rollouts_need_generations=False,
     generated_objects_stay=False,
 )
 PROFILES = {profile.name: profile for profile in (TRIMTAB, UPSTREAM)}

@@ -19,7 +19,7 @@ from trimtab.api.kinds.ocm_work import (
     RolloutProgressive,
     RolloutStrategy,
 )
-from trimtab.api.profile import UPSTREAM
+from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta, Object
 from trimtab.controllers.conditions import find_condition
@@ -146,6 +146,25 @@ def test_available_work_has_succeeded_where_the_agent_reports_no_progress() -> N
     assert rolled_out(Applied="True", Available="True", Degraded="True") == "False"
     assert rolled_out(Applied="True", Available="True", Progressing="True") == "False"
     assert rolled_out(Applied="False", Available="True") == "False"
+
+
+def test_conditions_without_a_generation_count_only_as_upstream() -> None:
+    one_at_a_time = RolloutStrategy(type="Progressive", progressive=RolloutProgressive(max_concurrency=1))
+    subject, decision = new_set(one_at_a_time), new_decision("a", "b")
+    work = works_of(reconcile(subject, decision))["a"]
+
+    def next_clusters(profile: Profile, **statuses: str) -> set[str]:
+        done = with_conditions(work, **statuses)
+        conditions = tuple(one.but(observed_generation=0) for one in done.status.conditions)
+        view = FakeView([subject, decision, done.but(status=done.status.but(conditions=conditions))], profile=profile)
+        return set(works_of(list(manifestwork_replicaset(subject, view))))
+
+    assert next_clusters(UPSTREAM, Applied="True", Available="True") == {"b"}
+    assert next_clusters(UPSTREAM, Applied="True") == set()
+    assert next_clusters(UPSTREAM, Applied="False") == set()
+    assert next_clusters(UPSTREAM, Applied="True", Available="True", Degraded="True") == set()
+    assert next_clusters(UPSTREAM, Available="True") == set()
+    assert next_clusters(TRIMTAB, Applied="True", Available="True") == set()
 
 
 def test_missing_namespace_of_one_cluster_is_reported_and_the_others_get_their_works() -> None:

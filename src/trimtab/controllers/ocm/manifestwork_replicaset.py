@@ -223,15 +223,18 @@ def rollout_of(
         for page in pages.values()
     )
     own = {work.namespace: work for work in works if work.metadata.labels.get(PLACEMENT_NAME_LABEL) == ref.name}
-    standings = {cluster: rollout_standing(subject, work) for cluster, work in own.items()}
+    standings = {cluster: rollout_standing(subject, work, view.profile) for cluster, work in own.items()}
     next_steps = plan_rollout(batches, standings, ref.rollout_strategy, view.now)
     return PlacementRollout(ref, subject.spec.manifest_work_template, batches, bool(pages), own, next_steps)
 
 
-def rollout_standing(subject: ManifestWorkReplicaSet, work: ManifestWork) -> RolloutState:
+def rollout_standing(subject: ManifestWorkReplicaSet, work: ManifestWork, profile: Profile) -> RolloutState:
     """How far a work is with the current template of the set."""
     if work.spec != subject.spec.manifest_work_template:
         return RolloutState(TO_APPLY)
+    has_generations = any(one.observed_generation for one in work.status.conditions)
+    if not has_generations and not profile.rollouts_need_generations:
+        return standing_without_generations(work)
     progress = progress_condition(work)
     if progress is None:
         return RolloutState(PROGRESSING)
@@ -243,6 +246,20 @@ def rollout_standing(subject: ManifestWorkReplicaSet, work: ManifestWork) -> Rol
     if progress.type == "Available" and progress.status == "True":
         return RolloutState(SUCCEEDED, progress.last_transition_time)
     return RolloutState(PROGRESSING, progress.last_transition_time)
+
+
+def standing_without_generations(work: ManifestWork) -> RolloutState:
+    """The same of a work whose conditions name no generation, as OCM 1.0 reads them."""
+    applied, available, degraded = (
+        find_condition(work.status.conditions, type_) for type_ in ("Applied", "Available", "Degraded")
+    )
+    if applied is None:
+        return RolloutState(PROGRESSING)
+    if degraded is not None and degraded.status == "True":
+        return RolloutState(FAILED, degraded.last_transition_time)
+    if available is not None and available.status == "True":
+        return RolloutState(SUCCEEDED, available.last_transition_time)
+    return RolloutState(FAILED if applied.status == "False" else PROGRESSING, applied.last_transition_time)
 
 
 def progress_condition(work: ManifestWork) -> Condition | None:
