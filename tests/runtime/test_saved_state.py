@@ -174,6 +174,15 @@ async def _saved(path: Path) -> None:
     await save_maps(await started_server(), path)
 
 
+def test_a_summary_with_one_other_letter_is_not_used(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    run_virtually(_saved(path))
+    written = path.read_bytes()
+    assert written.count(b"here") == 1
+    path.write_bytes(written.replace(b"here", b"hero"))  # it can be decoded, and names another address of a member
+    assert take_state(path, "me") is None
+
+
 def test_another_profile_setting_or_set_of_controllers_is_another_origin() -> None:
     origins = {
         origin_of("trimtab", {}, ["a"]),

@@ -313,7 +313,7 @@ MUTANTS = (
         SAVED,
         "if len(data) != length or zlib.crc32(data) != checksum:",
         "if False:",
-        ("test_saved_state.py",),
+        SAVED_TESTS,
     ),
     Mutant(
         "A state file is used once.",
