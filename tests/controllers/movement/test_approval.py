@@ -4,13 +4,17 @@ import asyncio
 from typing import Any
 
 import pytest
+from builders import binding, cluster_policy
 from move_helpers import MoveScenario, divided, run_scenario
+from views import FakeView
 
-from trimtab.api.kinds.disruption import DisruptionPolicy
+from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionPolicySpec
 from trimtab.api.kinds.policy import PropagationPolicy
+from trimtab.api.value import Meta
 from trimtab.cli.commands.drain_cluster import abort_drain, start_drain
 from trimtab.client.approvals import approve_move
-from trimtab.controllers.movement.approval import approval_text
+from trimtab.controllers import well_known
+from trimtab.controllers.movement.approval import approval_text, missing_approval, required_by
 from trimtab.controllers.well_known import APPROVED_MOVE
 from trimtab.errors import InputError
 
@@ -132,3 +136,25 @@ def test_settings_object_accepts_the_field() -> None:
         assert (await scene.get(DisruptionPolicy, "default")).spec.approval == "Required"
 
     run_scenario(act)
+
+
+@pytest.mark.parametrize("annotation", [{"trimtab.dev/approval": "Required"}, {"trimtab.dev/approval": "None"}, {}])
+def test_a_cluster_wide_policy_requires_approvals_where_it_says_so(annotation: dict[str, str]) -> None:
+    policy = cluster_policy()
+    policy = policy.but(metadata=policy.metadata.but(annotations=annotation))
+    subject = binding(clusters={"m1": 2})
+    subject = subject.but(metadata=subject.metadata.but(annotations={well_known.CPP_NAME: "cpp"}))
+    expected = "policy cpp" if "Required" in annotation.values() else ""
+    assert required_by(subject, (), FakeView([policy])) == expected
+
+
+def test_a_disruption_policy_that_does_not_ask_for_approvals_requires_none() -> None:
+    settings = DisruptionPolicy(metadata=Meta(name="default"))
+    assert required_by(binding(clusters={"m1": 2}), (), FakeView([settings])) == ""
+
+
+def test_the_refusal_names_the_command_with_the_namespace() -> None:
+    settings = DisruptionPolicy(metadata=Meta(name="default"), spec=DisruptionPolicySpec(approval="Required"))
+    refusal = missing_approval(binding(clusters={"m1": 2}), "Drain", {"m2": 2}, (), FakeView([settings]))
+    assert refusal is not None
+    assert refusal.message == "the DisruptionPolicy requires an approval: trimtab approve deployment/web -n demo"

@@ -15,7 +15,7 @@ from trimtab.api.kinds.disruption import (
     Move,
 )
 from trimtab.api.kinds.policy import Placement, ReplicaSchedulingStrategy
-from trimtab.api.kinds.work import HeldReplicas, StateBeforeMove, TargetCluster
+from trimtab.api.kinds.work import GracefulEvictionTask, HeldReplicas, StateBeforeMove, TargetCluster
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta
 from trimtab.controllers.contract import WriteSequence
@@ -168,3 +168,80 @@ def test_an_object_that_is_not_applied_has_no_ready_replicas() -> None:
     stale = status_item("m1", status={"readyReplicas": 3}, applied=False)
     subject = binding(clusters={"m1": 3}, status_aggregated_status=(stale,))
     assert binding_moves.ready_replicas_in(subject, "m1", FakeView([cluster("m1")])) == 0
+
+
+def test_a_request_is_over_when_its_timestamp_is_gone() -> None:
+    requested = state.request(binding(), NOON, "Drain", "job")
+    without_stamp = requested.but(spec=requested.spec.but(reschedule_triggered_at=None))
+    assert binding_moves.reschedule_request_of(without_stamp) == ("Rebalance", "", "")
+
+
+def test_a_request_of_no_rebalancer_names_none() -> None:
+    assert binding_moves.last_rebalancer_of(state.request(binding(), NOON, "Drain")) == ""
+    assert binding_moves.last_rebalancer_of(binding()) == ""
+
+
+@pytest.mark.parametrize(
+    ("held", "status", "expected"),
+    [(True, {}, 4), (False, {}, 6), (False, {"replicas": 6}, 0), (False, {"numberReady": 5}, 5)],
+)
+def test_a_healthy_workload_that_counts_no_replicas_has_its_share(
+    held: bool, status: dict[str, int], expected: int
+) -> None:
+    """While replicas are held, the share is that from before the move: the rest does not run yet."""
+    holds = (HeldReplicas(cluster="m1", replicas=4),) if held else ()
+    subject = binding(
+        clusters={"m1": 6},
+        status_holds=holds,
+        status_replacement=StateBeforeMove(before=BEFORE),
+        status_aggregated_status=(status_item("m1", status=status),),
+    )
+    custom = subject.but(spec=subject.spec.but(resource=subject.spec.resource.but(kind="Rollout")))
+    assert binding_moves.ready_replicas_in(custom, "m1", FakeView([cluster("m1")])) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "now", "evicted", "lost"),
+    [
+        ("Divided", {"m2": 3}, "m3", True),
+        ("Divided", {"m2": 4}, "m3", False),
+        ("Divided", {}, "m2", True),
+        ("Duplicated", {}, "", True),
+        ("Duplicated", {"m2": 4}, "m3", False),
+    ],
+)
+def test_a_replacement_is_lost_when_the_placement_has_less_than_before_the_move(
+    kind: str, now: dict[str, int], evicted: str, lost: bool
+) -> None:
+    tasks = (GracefulEvictionTask(from_cluster=evicted),) if evicted else ()
+    subject = binding(
+        clusters=now,
+        replicas=4,
+        placement=Placement(replica_scheduling=ReplicaSchedulingStrategy(replica_scheduling_type=kind)),
+        graceful_eviction_tasks=tasks,
+        status_holds=(HeldReplicas(cluster="m1", replicas=4),),
+        status_replacement=StateBeforeMove(before=BEFORE),
+    )
+    assert binding_moves.is_replacement_lost(subject) is lost
+    assert not binding_moves.is_replacement_lost(subject.but(status=subject.status.but(holds=())))
+
+
+@pytest.mark.parametrize(
+    ("decided", "expected"),
+    [
+        ({"m3": 4}, [("m3", 4)]),
+        ({"m2": 1, "m3": 3}, [("m2", 1), ("m3", 3)]),
+        ({"m2": 4}, None),
+        ({"m3": 6}, None),
+        ({"m3": 3}, None),
+    ],
+)
+def test_the_move_of_an_eviction_names_the_clusters_that_get_exactly_its_replicas(
+    decided: dict[str, int], expected: list[tuple[str, int]] | None
+) -> None:
+    cause = MoveCause("Drain", "me")
+    move = move_of_binding(binding(clusters={"m1": 4}), Transfer("m1", 4, (("m2", 4),)), cause, NOON)
+    evicted = binding(graceful_eviction_tasks=(GracefulEvictionTask(from_cluster="m1"),))
+    changed = list(binding_moves.with_actual_targets(evicted, decided.items(), FakeView([move])))
+    assert [[(to.name, to.replicas) for to in one.spec.to] for one in changed] == ([expected] if expected else [])
+    assert not list(binding_moves.with_actual_targets(binding(), decided.items(), FakeView([move])))
