@@ -266,3 +266,114 @@ def test_a_charge_keeps_no_more_times_than_the_rate_counts() -> None:
 @pytest.mark.parametrize(("limit", "total", "replicas"), [("10%", 3, 1), ("0%", 10, 1), (0, 10, 1), ("50%", 5, 3)])
 def test_at_least_one_replica_may_run_twice(limit: Any, total: int, replicas: int) -> None:
     assert surge_limit(limit, total) == replicas
+
+
+def test_a_closed_window_allows_no_move_whatever_else_is_free() -> None:
+    assert BudgetState("b", rate=2, concurrent=3, is_open=False).moves_allowed == 0
+    assert BudgetState("b", rate=2, concurrent=3).moves_allowed == 2
+    assert BudgetState("b").moves_allowed is None
+
+
+def test_replicas_that_two_clusters_give_up_are_replaced_once() -> None:
+    """A cluster that only keeps or loses replicas replaces nothing."""
+    assert transfers_between({"a": 2, "b": 2, "c": 3}, {"c": 3, "d": 4}) == [
+        Transfer("a", 2, (("d", 2),)),
+        Transfer("b", 2, (("d", 2),)),
+    ]
+    assert transfers_between({"a": 2, "b": 1}, {"b": 3}) == [Transfer("a", 2, (("b", 2),))]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "result"),
+    [
+        ({"a": 0}, {"a": 0, "b": 0}, {"a": 0, "b": 0}),
+        ({"a": 0}, {"b": 0}, {"a": 0}),
+        ({"a": 2}, {"a": 2, "b": 0}, {"a": 2, "b": 0}),
+        ({"a": 2, "b": 1}, {"a": 1, "b": 3}, {"a": 2, "b": 2}),
+    ],
+    ids=["copy added", "copy moves", "share of nothing", "moved and added"],
+)
+def test_without_an_admitted_transfer_only_what_replaces_nothing_begins(before: Any, after: Any, result: Any) -> None:
+    assert apply_transfers(before, after, []) == result
+
+
+def test_a_cluster_that_keeps_a_share_of_nothing_stays_in_the_placement() -> None:
+    assert apply_transfers({"a": 2}, {"a": 0, "b": 2}, [Transfer("a", 2, (("b", 2),))]) == {"a": 0, "b": 2}
+
+
+def test_a_used_up_limit_admits_nothing_more() -> None:
+    wanted = [Transfer("a", 2, (("z", 2),)), Transfer("b", 1, (("z", 1),))]
+    admitted = admit(wanted, [], NOON, replacement_first=True, surge=2)
+    assert admitted.transfers == (wanted[0],)
+    assert admitted.refusal is not None
+
+
+def test_copies_without_replicas_need_no_room_to_run_twice() -> None:
+    wanted = [Transfer(name, 0, (("z", 0),)) for name in "ab"]
+    assert admit(wanted, [], NOON, replacement_first=True, surge=1).transfers == tuple(wanted)
+
+
+def test_missing_replicas_refuse_a_move_that_removes_first_even_where_surge_is_allowed() -> None:
+    state = BudgetState("b", replicas=3, missing=1, surge=True)
+    refusal = state.refusal(NOON, replacement_first=False)
+    assert refusal is not None
+    assert refusal.code == "NotEnoughAvailable"
+    assert state.refusal(NOON, replacement_first=True) is None
+
+
+def test_the_refusal_names_the_budget_that_allows_the_fewest_moves() -> None:
+    states = [BudgetState("free"), BudgetState("wide", concurrent=3), BudgetState("narrow", rate=1)]
+    admitted = admit([Transfer(name, 1) for name in "abcd"], states, NOON, replacement_first=True)
+    assert len(admitted.transfers) == 1
+    assert admitted.refusal is not None
+    assert admitted.refusal.message.startswith("budget narrow ")
+
+
+def test_a_refusal_that_time_does_not_lift_outweighs_those_with_a_time() -> None:
+    states = [BudgetState("late", rate=0, next_at=NOON + HOUR), BudgetState("busy", concurrent=0)]
+    refusal = admit([Transfer("a", 1)], states, NOON, replacement_first=True).refusal
+    assert refusal is not None
+    assert (refusal.code, refusal.until) == ("TooManyInFlight", None)
+
+
+def test_an_overspent_budget_allows_nothing_and_no_negative_number() -> None:
+    entries = tuple(InFlightDisruption(object="Deployment/web", from_=name) for name in "abc")
+    overspent = budget(DisruptionBudgetStatus(in_flight=entries), max_concurrent=1, max_unavailable=1)
+    state = budget_state(overspent, Availability(5, 2), NOON)
+    assert (state.concurrent, state.replicas, state.missing) == (0, 0, 2)
+    assert budget_state(overspent, Availability(5, 5), NOON).missing == 0
+
+
+def test_time_is_reported_only_when_it_has_to_pass() -> None:
+    always = budget(rate=DisruptionRate(disruptions=1, period="1h"))
+    assert budget_state(always, Availability(), NOON).next_at is None
+    never = budget(windows=(BudgetWindow(schedule="0 0 30 2 *", duration="1h"),))
+    state = budget_state(never, Availability(), NOON)
+    assert (state.is_open, state.next_at) == (False, None)
+
+
+def test_a_window_that_never_opens_does_not_hide_the_next_opening() -> None:
+    windows = (
+        BudgetWindow(schedule="0 0 30 2 *", duration="1h"),
+        BudgetWindow(schedule="0 13 * * *", duration="1h"),
+    )
+    assert windows_at(windows, NOON) == (False, NOON + HOUR)
+
+
+def test_entries_without_a_time_count_for_no_rate() -> None:
+    recent = (RecentDisruption(object="Deployment/web"), RecentDisruption(object="Deployment/web", at=NOON - HOUR / 2))
+    limited = budget(
+        DisruptionBudgetStatus(rate=RateStatus(recent=recent)), rate=DisruptionRate(disruptions=3, period="1h")
+    )
+    assert budget_state(limited, Availability(), NOON).rate == 2
+    charged = charge_budget(limited, [InFlightDisruption(object="Deployment/web", from_="a")], NOON)
+    assert charged.status.rate is not None
+    assert [entry.at for entry in charged.status.rate.recent] == [NOON - HOUR / 2, NOON]
+    assert disruptions_within(recent, HOUR, NOON) == recent[1:]
+
+
+def test_a_charge_drops_disruptions_that_are_exactly_one_period_old() -> None:
+    limited = budget(disruptions_ago(HOUR), rate=DisruptionRate(disruptions=3, period="1h"))
+    charged = charge_budget(limited, [InFlightDisruption(object="Deployment/web", from_="a")], NOON)
+    assert charged.status.rate is not None
+    assert charged.status.rate.in_window == 1

@@ -84,8 +84,37 @@ def test_eviction_without_a_charge_counts_against_the_rate() -> None:
         (web("web-2", deleted=True), {}),
         (web("web-2", deleted=True, ready=False, conditions=(EVICTED,)), {}),
         (web("web-2", deleted=True, conditions=(EVICTED,)), {"reasons": ["Drain"]}),
+        (web("web-2", conditions=(EVICTED,)), {}),
+        (web("web-2", deleted=True, conditions=(EVICTED.but(reason="PreemptionByScheduler"),)), {}),
+        (web("web-2", deleted=True, conditions=(EVICTED.but(status="False"),)), {}),
+        (web("web-2", deleted=True, conditions=(EVICTED.but(type="PodScheduled"),)), {}),
     ],
-    ids=["charged", "deleted", "not ready", "certain reasons"],
+    ids=[
+        "charged",
+        "deleted",
+        "not ready",
+        "certain reasons",
+        "not ending",
+        "preempted",
+        "not evicted after all",
+        "another condition",
+    ],
 )
 def test_other_pods_that_end_are_not_counted(evicted: Pod, spec: dict[str, Any]) -> None:
     assert uncharged_evictions(budget(**spec), [evicted]) == []
+
+
+def test_a_budget_that_is_not_up_to_date_counts_no_uncharged_evictions() -> None:
+    """Its status may be that of another selector."""
+    current = budget()
+    changed = current.but(metadata=current.metadata.but(generation=current.status.observed_generation + 1))
+    assert uncharged_evictions(changed, [web("web-2", deleted=True, conditions=(EVICTED,))]) == []
+
+
+def test_a_pod_created_in_the_second_of_the_charge_may_be_the_charged_one() -> None:
+    assert without_unused_charges(budget(), [web(created=NOON)], LATER).disrupted_pods == {}
+
+
+def test_without_a_rate_there_is_nothing_to_count() -> None:
+    status = budget().status.but(rate=None)
+    assert with_uncharged(status, [web("web-2")], NOON) is status
