@@ -377,3 +377,7 @@ def test_a_charge_drops_disruptions_that_are_exactly_one_period_old() -> None:
     charged = charge_budget(limited, [InFlightDisruption(object="Deployment/web", from_="a")], NOON)
     assert charged.status.rate is not None
     assert charged.status.rate.in_window == 1
+
+
+def test_a_cluster_replaces_no_more_than_it_gains() -> None:
+    assert transfers_between({"a": 4, "b": 1}, {"b": 3}) == [Transfer("a", 4, (("b", 2),))]

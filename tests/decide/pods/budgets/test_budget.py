@@ -1,5 +1,6 @@
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from trimtab.decide.pods.budgets.budget import (
     RateWindow,
     UnknownScale,
     assess,
+    expected_pods,
     scaled_value,
 )
 
@@ -110,3 +112,42 @@ def test_a_budget_over_pods_of_which_none_is_expected_allows_nothing() -> None:
         found = assess(limit, alone, {}, {}, NOON)
         assert isinstance(found, BudgetAssessment)
         assert (found.expected, found.current_healthy, found.allowed) == (0, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "controllers",
+    [
+        {"sub": OwnerController("sub", "ReplicaSet", 3, "web"), "web": OwnerController("web", "Rollout", 9)},
+        {"sub": OwnerController("sub", "ReplicaSet", 3, "gone")},
+        {"sub": OwnerController("sub", "ReplicaSet", 3), "": OwnerController("", "Deployment", 9)},
+        {"sub": OwnerController("sub", "StatefulSet", 3, "web"), "web": OwnerController("web", "Deployment", 9)},
+    ],
+    ids=["rollout", "unknown owner", "no owner", "not a replica set"],
+)
+def test_only_the_deployment_of_a_replica_set_counts_in_its_place(controllers: dict[str, OwnerController]) -> None:
+    assert expected_pods([CoveredPod("a", controller_uid="sub")], controllers) == 3
+
+
+def test_a_limit_above_the_number_of_pods_requires_none() -> None:
+    assert BudgetLimit(max_unavailable=5).desired_healthy(3) == 0
+    assert scaled_value("3", 100) == 3
+    assert not BudgetLimit(min_available="3").follows_scale
+    assert not BudgetLimit(min_available=3).follows_scale
+
+
+def test_fewer_healthy_pods_than_required_allow_nothing() -> None:
+    assert assess_web(BudgetLimit(min_available=5), pods(3)).allowed == 0
+
+
+def test_more_disruptions_than_the_rate_allows_leave_none() -> None:
+    """The rate may have been lowered since."""
+    rate = RateWindow(1, HOUR, (NOON - HOUR / 2, NOON - HOUR / 4, NOON))
+    assert rate.remaining(NOON) == 0
+    assert rate.next_allowed_at(NOON) == NOON + HOUR
+
+
+def test_a_grant_is_dropped_with_its_pod() -> None:
+    ending = CoveredPod("web-1", ready=True, terminating=True, controller_uid="rs")
+    covered = [*pods(1), ending]
+    found = assess_web(BudgetLimit(min_available=1), covered, {"web-0": NOON, "web-1": NOON, "web-2": NOON})
+    assert found.disrupted == {"web-0": NOON}

@@ -206,6 +206,8 @@ def test_a_disruption_is_in_flight_until_its_pod_is_replaced(pods: list[Pod], ag
         ([changed(WEB[0], Ready="False", PodScheduled="True"), *WEB[1:]], [], (0, 1)),
         ([changed(pod("web-9", on="a"), Ready="False"), *WEB[1:]], ["web-0"], (1, 0)),
         ([*WEB, changed(pod("web-9", on="a"), Ready="True")], ["web-7"], (0, 0)),
+        ([changed(WEB[0], Ready="False", DisruptionTarget="True"), *WEB[1:]], ["web-8", "web-9"], (1, 0)),
+        ([changed(WEB[0], Ready="False"), *WEB[1:]], ["web-8", "web-9"], (1, 0)),
     ],
     ids=[
         "all healthy",
@@ -219,6 +221,8 @@ def test_a_disruption_is_in_flight_until_its_pod_is_replaced(pods: list[Pod], ag
         "another condition",
         "replacement is starting",
         "more than desired",
+        "one ending and others replaced",
+        "one starting and others replaced",
     ],
 )
 def test_disruptions_and_failures_are_counted_apart(pods: list[Pod], gone: list[str], counts: tuple[int, int]) -> None:
@@ -229,8 +233,9 @@ def test_disruptions_and_failures_are_counted_apart(pods: list[Pod], gone: list[
 
 def test_a_pod_that_may_be_evicted_counts_as_disrupted_before_it_ends() -> None:
     granted = own_budget({"maxUnavailable": 1}, disruptedPods={"web-0": NOON.isoformat()})
-    down = own_status(granted, WEB).unavailable
-    assert (down.voluntary, down.involuntary) == (1, 0)
+    for first in (WEB[0], changed(WEB[0], Ready="False")):
+        down = own_status(granted, [first, *WEB[1:]]).unavailable
+        assert (down.voluntary, down.involuntary) == (1, 0)
 
 
 def test_the_capped_condition_goes_when_no_floor_applies() -> None:
@@ -262,3 +267,4 @@ def test_preemption_sees_what_an_eviction_would() -> None:
     assert preemption_budget(closed, NOON).allowed == 0
     stale = open_.but(metadata=open_.metadata.but(generation=3))
     assert preemption_budget(stale, NOON).allowed == 0
+    assert (preemption_budget(stale).allowed, preemption_budget(stale).exact) == (3, False)

@@ -128,3 +128,47 @@ def test_eviction_counts_in_the_rate_of_its_budget() -> None:
     assert charge.rate.recent == (NOON,)
     (unlimited,) = verdict_for(RUNNING, OPEN).charges
     assert unlimited.rate is None
+
+
+def test_preconditions_that_hold_are_no_conflict() -> None:
+    assert verdict_for(RUNNING, OPEN, given=Preconditions("u", "7")).is_allowed
+    changed = verdict_for(RUNNING, OPEN, given=Preconditions("u", "6"))
+    assert changed.refusal is not None
+    assert changed.refusal.code == 409
+
+
+def test_an_exempt_pod_keeps_the_version_that_the_caller_names() -> None:
+    """The deletion fails if the pod changes in between, whoever named the version."""
+    unready, exempting = RUNNING._replace(ready=False), CLOSED
+    assert verdict_for(unready, exempting).pinned_version == "7"
+    assert verdict_for(unready, exempting, given=Preconditions(resource_version="7")).pinned_version == "7"
+    pending = RUNNING._replace(phase="Pending", ready=False)
+    assert verdict_for(pending, CLOSED).pinned_version == "7"
+    conflict = verdict_for(unready, exempting, given=Preconditions(resource_version="6")).refusal
+    assert conflict is not None
+    assert conflict.code == 409
+
+
+def test_a_recreated_exempt_pod_is_to_be_tried_again() -> None:
+    unready = RUNNING._replace(ready=False)
+    refusal = verdict_for(unready, CLOSED, given=Preconditions(uid="another")).refusal
+    assert refusal is not None
+    assert refusal.code == 429
+
+
+def test_an_exhausted_budget_says_why() -> None:
+    def cause(**fields: object) -> str:
+        refusal = verdict_for(RUNNING, CLOSED._replace(**fields)).refusal
+        assert refusal is not None
+        return refusal.causes[0]
+
+    closed = "The disruption budget closed does not allow evicting pods currently"
+    failed = {"condition_status": "False", "condition_reason": "SyncFailed", "condition_message": "no scale"}
+    assert cause() == "The disruption budget closed needs 1 healthy pods and has 1 currently"
+    assert cause(current_healthy=2) == closed
+    assert cause(**failed) == f"{closed} because it failed sync: no scale"
+    assert cause(**failed | {"condition_status": "True"}).endswith("has 1 currently")
+    assert cause(**failed | {"condition_message": ""}).endswith("has 1 currently")
+    other = failed | {"condition_reason": "Paused"}
+    assert cause(**other).endswith("has 1 currently")
+    assert cause(**other, current_healthy=2) == f"{closed} (Paused): no scale"

@@ -38,6 +38,7 @@ def test_limit_counts_the_objects_of_a_resource(limit: str, target: QuotaTarget 
         ("services.nodeports", NODE_PORT, 2),
         ("services.nodeports", BALANCED, 2),
         ("services.nodeports", {"spec": {**BALANCED["spec"], "allocateLoadBalancerNodePorts": False}}, 1),
+        ("services.nodeports", {"spec": {"type": "ClusterIP", "ports": [{"port": 80}]}}, 0),
         ("services.loadbalancers", BALANCED, 1),
         ("services.loadbalancers", NODE_PORT, 0),
         ("requests.storage", CLAIM, 1 << 30),
@@ -54,3 +55,5 @@ def test_quota_with_scopes_limits_no_other_objects() -> None:
     quota = {"spec": {"hard": {"services": "2", "pods": "3"}}}
     assert object_limits(quota) == {"services": 2}
     assert object_limits({"spec": {**quota["spec"], "scopes": ["BestEffort"]}}) == {}
+    selector = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "Exists"}]}
+    assert object_limits({"spec": {**quota["spec"], "scopeSelector": selector}}) == {}

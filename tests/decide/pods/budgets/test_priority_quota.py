@@ -97,3 +97,61 @@ def test_scope_of_affinity_across_namespaces() -> None:
     assert quota_applies_to(quota, pod_with({"namespaces": ["other"]}))
     assert quota_applies_to(quota, pod_with({"namespaceSelector": {}}))
     assert not quota_applies_to(quota, pod_with({}))
+
+
+def test_a_pod_without_a_class_has_none() -> None:
+    plain = pod("p", cpu="1")
+    assert not quota_applies_to(quota({}, operator="Exists", values=[]), plain)
+    assert quota_applies_to(quota({}, operator="DoesNotExist", values=[]), plain)
+
+
+def test_a_scope_selector_may_name_other_scopes() -> None:
+    rule = {"scopeName": "Terminating", "operator": "Exists"}
+    selected = msgspec.convert(
+        {"metadata": {"name": "q"}, "spec": {"scopeSelector": {"matchExpressions": [rule]}}}, ResourceQuota
+    )
+    assert not quota_applies_to(selected, HIGH)
+    assert quota_applies_to(selected, pod("p", priorityClassName="high", activeDeadlineSeconds=5))
+
+
+def test_a_quota_may_be_used_up_exactly() -> None:
+    limited = quota({"requests.cpu": "2"})
+    assert quota_excess(limited, HIGH, [HIGH]) is None
+    assert quota_excess(limited, HIGH, [HIGH, HIGH]) is not None
+
+
+def test_only_pods_of_its_scope_use_a_quota() -> None:
+    limited = quota({"requests.cpu": "1500m"}, operator="In", values=["high"])
+    assert quota_excess(limited, HIGH, [pod("low", cpu="1", priorityClassName="low")]) is None
+    assert quota_excess(limited, HIGH, [HIGH]) is not None
+
+
+def test_a_pod_that_uses_none_of_a_resource_is_not_refused_for_it() -> None:
+    resources = {"requests": {"cpu": "1", "example.com/dongle": "2"}}
+    hungry = pod("hungry", containers=[{"name": "c", "resources": resources}])
+    assert quota_excess(quota({"requests.example.com/dongle": "1"}), HIGH, [hungry]) is None
+
+
+def test_limits_of_other_objects_are_not_used_by_pods() -> None:
+    hard = {
+        "hugepages-2Mi": "4Mi",
+        "requests.storage": "1Gi",
+        "gold.storageclass.storage.k8s.io/requests.storage": "1Gi",
+        "requests.gold.storageclass.storage.k8s.io/x": "1",
+        "count/deployments.apps": "3",
+        "example.com/dongle": "1",
+    }
+    assert sorted(hard_limits_of(quota(hard))) == ["hugepages-2Mi"]
+
+
+def test_only_quotas_that_name_the_priority_guarantee_it_something() -> None:
+    terminating = {"scopeName": "Terminating", "operator": "In", "values": ["high"]}
+    other_scope = msgspec.convert(
+        {
+            "metadata": {"name": "q"},
+            "spec": {"hard": {"cpu": "1"}, "scopeSelector": {"matchExpressions": [terminating]}},
+        },
+        ResourceQuota,
+    )
+    excluded = quota({"cpu": "1"}, operator="NotIn", values=["high"])
+    assert guaranteed_amounts([other_scope, excluded, quota({"cpu": "1"})], "high") == {}
