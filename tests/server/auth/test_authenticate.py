@@ -9,19 +9,23 @@ import pytest
 from server.asgi import AsgiClient, with_asgi_client
 from trimtab.errors import Unauthorized
 from trimtab.server.auth.authenticate import (
+    CLOCK_LEEWAY_SECONDS,
     ISSUER,
     REVOKED_USER,
     Authenticator,
     ServiceAccountTokens,
+    TokenClaims,
     user_of_certificate,
 )
 from trimtab.server.auth.token_keys import SharedSecret
 from trimtab.server.auth.user import AUTHENTICATED, User
+from trimtab.store.records import StoredEntry
 
 DEFAULT = "/api/v1/namespaces/default"
 ACCOUNTS = f"{DEFAULT}/serviceaccounts"
 POD = {"spec": {"serviceAccountName": "bot", "containers": [{"name": "c", "image": "i"}]}}
 MERGE = "application/merge-patch+json"
+NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 
 
 async def request_token(client: AsgiClient, **spec: object) -> str:
@@ -242,3 +246,61 @@ def test_token_of_a_pod_has_an_id_and_names_the_node_of_the_pod() -> None:
         }
 
     with_asgi_client(scenario)
+
+
+def authenticator(**options: bool) -> Authenticator:
+    tokens = ServiceAccountTokens(SharedSecret(b"s" * 32), lambda _: None)
+    return Authenticator(tokens, {"static": User("alice", ())}, lambda: NOON, **options)
+
+
+@pytest.mark.parametrize("authorization", ["Basic static", "static", "Bearer", "Bearer  ", "", "Digest Bearer static"])
+def test_only_a_bearer_token_is_a_token(authorization: str) -> None:
+    anonymous = authenticator().authenticate(authorization, None)
+    assert anonymous.name == "system:anonymous"
+    certified = User("bob", ())
+    assert authenticator().authenticate(authorization, certified) is certified
+    with pytest.raises(Unauthorized):
+        authenticator(allows_anonymous=False).authenticate(authorization, None)
+
+
+@pytest.mark.parametrize("authorization", ["Bearer static", "bearer static", "Bearer   static "])
+def test_a_token_is_preferred_to_a_certificate(authorization: str) -> None:
+    assert authenticator(allows_anonymous=False).authenticate(authorization, User("bob", ())).name == "alice"
+
+
+def test_a_token_of_the_control_plane_is_valid_only_for_its_own_audience() -> None:
+    assert not isinstance(authenticator().verify("static"), str)
+    assert isinstance(authenticator().verify("static", ("vault",)), str)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "valid"), [(-1, False), (0, False), (1, True)], ids=["expired", "expires now", "valid for a second"]
+)
+def test_a_token_is_valid_until_the_second_of_its_expiry(seconds: int, valid: bool) -> None:
+    assert is_valid_at(NOON, expires=NOON + timedelta(seconds=seconds)) is valid
+
+
+def test_a_token_that_is_not_valid_yet_is_refused_beyond_the_leeway() -> None:
+    issued = NOON + timedelta(seconds=CLOCK_LEEWAY_SECONDS)
+    assert is_valid_at(NOON, issued=issued)
+    assert not is_valid_at(NOON, issued=issued + timedelta(seconds=1))
+
+
+@pytest.mark.parametrize(
+    ("deleted", "valid"), [(None, True), (timedelta(seconds=1), True), (timedelta(0), False), (-timedelta(1), False)]
+)
+def test_a_token_is_valid_until_the_deletion_of_its_account_is_due(deleted: timedelta | None, valid: bool) -> None:
+    at = {"deletionTimestamp": (NOON + deleted).strftime("%Y-%m-%dT%H:%M:%SZ")} if deleted is not None else {}
+    assert is_valid_at(NOON, account=at) is valid
+
+
+def is_valid_at(
+    now: datetime,
+    issued: datetime = NOON,
+    expires: datetime = NOON + timedelta(hours=1),
+    account: dict[str, str] | None = None,
+) -> bool:
+    value = orjson.dumps({"metadata": {"name": "bot", "uid": "u", **(account or {})}})
+    tokens = ServiceAccountTokens(SharedSecret(b"s" * 32), lambda _: StoredEntry("key", value, 1, 1))
+    claims = TokenClaims("default", "bot", "u", (ISSUER,), int(issued.timestamp()), int(expires.timestamp()))
+    return not isinstance(tokens.verify(tokens.issue(claims), now), str)

@@ -5,6 +5,7 @@ from datetime import timedelta
 from builders import NOON, binding, cluster, deployment, works_by_cluster
 from views import FakeView
 
+from trimtab.api.kinds.work import Work
 from trimtab.api.profile import TRIMTAB, UPSTREAM
 from trimtab.api.value import Condition
 from trimtab.controllers import well_known
@@ -23,7 +24,7 @@ from trimtab.controllers.contract import (
     RequeueAfter,
 )
 from trimtab.controllers.propagation.dispatch import dispatch
-from trimtab.controllers.propagation.works.execute import execute
+from trimtab.controllers.propagation.works.execute import execute, work_changed, work_of_object, works_of_cluster
 from trimtab.controllers.propagation.works.member_object import SENT, SETTLED, fingerprint
 from trimtab.controllers.propagation.works.work_delivery import FETCHED
 from trimtab.interpret.interpreter import Interpreter
@@ -416,3 +417,71 @@ def test_invalid_ignore_path_is_reported_and_nothing_is_applied() -> None:
     assert [effect for effect in effects if isinstance(effect, InCluster)] == []
     (after,) = [effect for effect in effects if isinstance(effect, type(work))]
     assert any("JQ expression error" in c.message for c in after.status.conditions)
+
+
+def suspended_work(applied: str = "True"):
+    work = work_for()
+    condition = Condition(type="Applied", status=applied, last_transition_time=NOON)
+    return work.but(spec=work.spec.but(suspend_dispatching=True), status=work.status.but(conditions=(condition,)))
+
+
+def reported_manifests(work, there, member=None) -> int:
+    snapshot = view(member or cluster("m1"), work, members={member_key(work): there} if there is not None else {})
+    (updated,) = [effect for effect in execute(work, snapshot) if isinstance(effect, Work)]
+    return len(updated.status.manifest_statuses)
+
+
+def test_suspended_work_reports_only_objects_that_were_applied_and_are_its_own() -> None:
+    work = suspended_work()
+    there = object_in_member(work)
+    assert reported_manifests(work, there) == 1
+    assert reported_manifests(suspended_work("False"), there) == 0
+    assert reported_manifests(work, there, cluster("m1", ready="False")) == 0
+    assert reported_manifests(work, None) == 0
+    unmanaged = well_known.with_metadata(there, labels={well_known.MANAGED: None}, annotations={})
+    assert reported_manifests(work, unmanaged) == 0
+
+
+def test_work_of_no_cluster_is_left_alone() -> None:
+    work = work_for()
+    misplaced = work.but(metadata=work.metadata.but(namespace="default"))
+    assert list(execute(misplaced, view(cluster("m1"), misplaced))) == []
+
+
+def test_recovery_or_deletion_of_a_cluster_concerns_its_works_only() -> None:
+    work = work_for()
+    other = work.but(metadata=work.metadata.but(namespace="karmada-es-m2"))
+    ready, dark = cluster("m1"), cluster("m1", ready="False")
+    gone = dark.but(metadata=dark.metadata.but(deletion_timestamp=NOON))
+    for old, new, profile, concerned in (
+        (dark, ready, TRIMTAB, True),
+        (None, ready, TRIMTAB, True),
+        (ready, ready, TRIMTAB, False),
+        (ready, dark, TRIMTAB, False),
+        (dark, ready, UPSTREAM, False),
+        (dark, gone, UPSTREAM, True),
+        (ready, None, TRIMTAB, False),
+    ):
+        keys = list(works_of_cluster(old, new, view(work, other, profile=profile)))
+        assert [(key.namespace, key.name) for key in keys] == ([(work.namespace, work.name)] if concerned else [])
+
+
+def test_object_concerns_the_work_that_it_names_in_its_own_cluster() -> None:
+    work = work_for()
+    there = object_in_member(work)
+    nameless = well_known.with_metadata(there, labels={}, annotations={well_known.WORK_NAME: None})
+    assert [key.name for key in work_of_object("m1", None, there, view())] == [work.name]
+    assert [key.name for key in work_of_object("m1", there, None, view())] == [work.name]
+    assert [key.name for key in work_of_object("m1", there, nameless, view())] == [work.name]
+    assert list(work_of_object("m2", None, there, view())) == []
+    assert list(work_of_object("m1", None, nameless, view())) == []
+
+
+def test_only_a_new_generation_or_the_deletion_of_a_work_is_a_change() -> None:
+    work = work_for()
+    reported = work.but(status=work.status.but(conditions=(Condition(type="Applied", status="True"),)))
+    newer = work.but(metadata=work.metadata.but(generation=2))
+    assert not work_changed(work, reported)
+    assert work_changed(None, work)
+    assert work_changed(work, newer)
+    assert work_changed(work, deleted_work(work))

@@ -116,3 +116,23 @@ def test_objects_in_a_cluster_that_does_not_answer_are_given_up_only_when_it_is_
     for things, profile in (((gone, terminating), TRIMTAB), ((gone, space), UPSTREAM)):
         (finalized,) = execute(work, view(work, in_member(work), *things, profile=profile))
         assert finalized.metadata.finalizers == ()
+
+
+@pytest.mark.parametrize("preserved", [True, False])
+def test_object_to_be_preserved_is_released_in_a_leaving_cluster_as_well(preserved: bool) -> None:
+    work = deleted(work_for())
+    work = work.but(spec=work.spec.but(preserve_resources_on_deletion=preserved))
+    (write,) = member_writes(execute(work, view(work, in_member(work), leaving())))
+    assert isinstance(write, Ensure if preserved else Delete)
+
+
+def test_objects_in_a_cluster_whose_execution_namespace_is_gone_are_given_up() -> None:
+    work = deleted(work_for())
+    (finalized,) = execute(work, view(work, in_member(work), leaving(ready="False")))
+    assert finalized.metadata.finalizers == ()
+
+
+def test_deleted_work_without_the_finalizer_deletes_nothing() -> None:
+    work = deleted(work_for())
+    released = work.but(metadata=work.metadata.but(finalizers=("example.com/other",)))
+    assert list(execute(released, view(released, in_member(work), cluster("m1")))) == []

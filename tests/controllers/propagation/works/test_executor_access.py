@@ -69,3 +69,10 @@ def test_a_forbidden_manifest_is_not_written() -> None:
     delivery = forbidden_delivery(configmap(), FakeView())
     assert delivery.write is None
     assert "not allowed to apply" in delivery.problem
+
+
+def test_what_is_orphaned_on_deletion_needs_no_right_to_delete() -> None:
+    orphaned = configmap(annotations={well_known.ON_DELETION: "Orphan"})
+    first, second = access_checks(work(orphaned, configmap("other")), cluster("m1")).values()
+    assert "delete" not in first.verbs
+    assert "delete" in second.verbs

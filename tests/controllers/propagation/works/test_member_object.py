@@ -8,6 +8,7 @@ from trimtab.controllers import well_known
 from trimtab.controllers.propagation.works.member_object import (
     SENT,
     SETTLED,
+    comparable,
     fingerprint,
     matches_last_write,
     with_member_fields,
@@ -71,3 +72,39 @@ def test_the_spec_of_a_namespace_belongs_to_its_member() -> None:
     wanted = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
     seen = {**wanted, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
     assert matches_last_write("m1", well_known.ref_without_uid(wanted), wanted, seen, FakeView())[0] is True
+
+
+def test_a_later_write_is_settled_again() -> None:
+    """What the member made of an earlier write says nothing about this one."""
+    wanted, view = deployment(), FakeView()
+    view.memory[SENT, KEY] = fingerprint(prune(wanted))
+    view.memory[SETTLED, KEY] = (1, 2)
+    defaulted = in_member()
+    defaulted["spec"] = {**defaulted["spec"], "progressDeadlineSeconds": 600}
+    same, remember = matches_last_write(*KEY, wanted, defaulted, view)
+    assert same
+    assert remember is not None
+    assert remember.value == (fingerprint(prune(wanted)), fingerprint(prune(defaulted)))
+
+
+def test_an_object_without_defaults_is_settled_once() -> None:
+    wanted, view = deployment(), FakeView()
+    view.memory[SENT, KEY] = sent = fingerprint(prune(wanted))
+    same, remember = matches_last_write(*KEY, wanted, in_member(), view)
+    assert same
+    assert remember is not None
+    assert remember.value == (sent, sent)
+    view.memory.keep([remember])
+    assert matches_last_write(*KEY, wanted, in_member(), view) == (True, None)
+    view.memory[SETTLED, KEY] = (1, 1)
+    assert matches_last_write(*KEY, wanted, in_member(), view)[1] is not None
+
+
+def test_the_spec_of_other_objects_does_not_belong_to_the_member() -> None:
+    wanted = {**deployment(), "kind": "Widget"}
+    del wanted["spec"]
+    assert "spec" not in comparable(wanted, in_member())
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
+    stated = {**namespace, "spec": {"finalizers": ["mine"]}}
+    assert comparable(stated, {**namespace, "spec": {"finalizers": ["kubernetes"]}})["spec"] == {"finalizers": ["mine"]}
+    assert "spec" not in comparable(namespace, namespace)

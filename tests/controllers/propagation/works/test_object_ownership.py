@@ -20,6 +20,7 @@ from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.contract import Delete, InCluster
 from trimtab.controllers.propagation.works.execute import execute, works_after_a_new_id
+from trimtab.controllers.propagation.works.object_ownership import foreign_control_plane
 from trimtab.runtime.control_plane_identity import draw_identity
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
@@ -265,3 +266,15 @@ def test_new_id_of_the_control_plane_concerns_every_work() -> None:
     other = Namespace(metadata=Meta(name="other", uid="a"))
     assert not list(works_after_a_new_id(other, other.but(metadata=Meta(name="other", uid="b")), seen))
     assert not list(works_after_a_new_id(HOST, RELEASED_COPY, view(cluster("m1"), work, profile=UPSTREAM)))
+
+
+def test_only_a_managed_object_with_another_id_is_foreign() -> None:
+    there = object_in_member(work_for())
+    foreign = owned_by(there, "other-id")
+    unmanaged = well_known.with_metadata(foreign, labels={well_known.MANAGED: None}, annotations={})
+    host = view(HOST)
+    assert foreign_control_plane(foreign, host) == "other-id"
+    assert foreign_control_plane(owned_by(there, "own-id"), host) == ""
+    assert foreign_control_plane(unmanaged, host) == ""
+    assert foreign_control_plane(None, host) == ""
+    assert foreign_control_plane(foreign, view(HOST, profile=UPSTREAM)) == ""

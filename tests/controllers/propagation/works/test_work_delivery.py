@@ -2,19 +2,22 @@
 
 from datetime import timedelta
 
+import orjson
 import pytest
 from builders import NOON, cluster, deployment
 from views import FakeView
 
 from controllers.propagation.works.test_execute import object_in_member, work_for
+from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.work import WorkStatus
-from trimtab.api.value import Condition, Raw
+from trimtab.api.value import Condition, Meta, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Ensure, Fetch
 from trimtab.controllers.propagation.works.work_delivery import (
     FETCHED,
     READ_INTERVAL_SECONDS,
     ManifestDelivery,
+    apply_ignore_rules,
     contains,
     plan_delivery,
 )
@@ -97,3 +100,34 @@ def test_an_applied_object_is_read_before_it_is_written() -> None:
     found = plan_delivery(applied, manifest, cluster("m1"), FakeView())
     assert (found.write, found.fetch) == (None, Fetch("m1", well_known.ref_without_uid(manifest)))
     assert isinstance(plan_delivery(work, manifest, cluster("m1"), FakeView()).write, Ensure)
+
+
+@pytest.mark.parametrize(("type_", "status", "read"), [("Applied", "False", False), ("Dispatching", "True", False)])
+def test_only_a_work_that_reports_its_objects_as_applied_reads_them_first(type_: str, status: str, read: bool) -> None:
+    work = work_for().but(status=WorkStatus(conditions=(Condition(type=type_, status=status),)))
+    found = plan_delivery(work, work.spec.workload.manifests[0], cluster("m1"), FakeView())
+    assert (found.fetch is not None) is read
+    assert isinstance(found.write, Ensure)
+
+
+def test_namespace_of_another_control_plane_is_used_and_not_written() -> None:
+    labels = {well_known.MANAGED: "true"}
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": labels}}
+    theirs = well_known.with_metadata(manifest, labels={"extra": "1"}, annotations={well_known.CONTROL_PLANE: "other"})
+    host = Namespace(metadata=Meta(name="kube-system", uid="own-id"))
+    view = FakeView([host], members={("m1", well_known.ref_without_uid(manifest)): theirs})
+    found = plan_delivery(work_for(), manifest, cluster("m1"), view)
+    assert (found.write, found.problem) == (None, "")
+
+
+def test_ignored_fields_of_a_changed_manifest_are_written_unless_they_are_the_members_once_present() -> None:
+    rule = {"condition": "OnSpokeChange", "jsonPaths": [".spec.replicas"]}
+    seen = deployment(replicas=9, annotations={well_known.CONFIG_HASH: "old"})
+    for condition, config_hash, replicas in (
+        ("OnSpokeChange", "new", 3),
+        ("OnSpokeChange", "old", 9),
+        ("OnSpokePresent", "new", 9),
+    ):
+        rules = orjson.dumps([rule | {"condition": condition}]).decode()
+        annotations = {well_known.IGNORE_FIELDS: rules, well_known.CONFIG_HASH: config_hash}
+        assert apply_ignore_rules(deployment(annotations=annotations), seen)["spec"]["replicas"] == replicas

@@ -60,3 +60,16 @@ def test_object_that_is_to_be_orphaned_is_released() -> None:
     (removal,) = removals(work, kept)
     assert isinstance(removal, Ensure)
     assert well_known.MANAGED not in removal.wanted["metadata"].get("labels", {})
+
+
+def test_object_of_a_work_that_preserves_its_objects_is_released() -> None:
+    work, there = work_without_its_manifest()
+    (removal,) = removals(work.but(spec=work.spec.but(preserve_resources_on_deletion=True)), there)
+    assert isinstance(removal, Ensure)
+
+
+def test_object_that_is_gone_or_unknown_needs_no_removal() -> None:
+    work, there = work_without_its_manifest()
+    ref = well_known.ref_without_uid(there)
+    for members in ({("m1", ref): None}, {}):
+        assert list(remove_dropped_manifests(work, [], cluster("m1"), FakeView([work], members=members))) == []
