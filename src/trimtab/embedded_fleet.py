@@ -124,6 +124,8 @@ class EmbeddedFleet:
             lambda: self.plane.samples() if self.plane is not None else (),
             lambda: self.plane.histograms() if self.plane is not None else (),
         )
+        if host.flow_control is not None:
+            host.flow_control.follow_controllers(lambda: self.plane.manager.lag if self.plane is not None else 0.0)
 
     def _serve_search(self, host: ApiServer, proxy: MemberProxy, clock: Clock) -> None:
         search = SearchApi(

@@ -39,6 +39,24 @@ def test_metrics_count_reconciles_and_writes() -> None:
     run_scenario(COPIER, scenario)
 
 
+def test_lag_is_the_age_of_the_oldest_queued_keys_while_controllers_run() -> None:
+    def reconcile(source: ConfigMap, view: View) -> Iterator[Effect]:
+        yield from ()
+
+    async def scenario(harness: Harness) -> None:
+        manager = harness.manager
+        assert manager.lag == 0
+        manager.enqueue("copier", Key(kind_of(ConfigMap).id, "default", "a"))
+        assert manager.lag > 0
+        await asyncio.sleep(1)
+        assert manager.lag == 0
+        await manager.stop()
+        manager.enqueue("copier", Key(kind_of(ConfigMap).id, "default", "b"))
+        assert manager.lag == 0, "nobody takes the key"
+
+    run_scenario(new_controller(reconcile, "status"), scenario)
+
+
 def test_key_is_queued_for_the_named_controller_only() -> None:
     reconciled: list[str] = []
 

@@ -105,6 +105,11 @@ class ControllerManager:
         services = self.state.recorder.is_idle and self.state.sources.scripts.is_idle
         return services and all(reconciler.queue.is_idle for reconciler in self.reconcilers)
 
+    @property
+    def lag(self) -> float:
+        """Seconds that a change now takes to pass the queues of all controllers, by their oldest keys; 0 when none runs."""
+        return sum(reconciler.queue.oldest_age for reconciler in self.reconcilers) if self.started else 0.0
+
     def samples(self) -> Iterator[Sample]:
         """Reconciles, writes, queue length and age, and failing objects of each controller."""
         for reconciler in self.reconcilers:

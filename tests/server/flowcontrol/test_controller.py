@@ -139,6 +139,18 @@ def test_requests_get_a_share_of_the_time_while_exempt_callers_are_active() -> N
     assert 80 <= beside <= 150  # about a tenth
 
 
+@pytest.mark.parametrize(("lag", "pause"), [(0.0, 0.0), (0.1, 0.0), (0.3, 0.05), (60.0, 0.1)])
+def test_writes_of_exempt_callers_pause_while_the_controllers_lag(lag: float, pause: float) -> None:
+    async def scenario() -> float:
+        flows = FlowController()
+        flows.follow_controllers(lambda: lag)
+        begun = asyncio.get_running_loop().time()
+        await flows.wait_for_controllers()
+        return asyncio.get_running_loop().time() - begun
+
+    assert run_virtually(scenario()) == pytest.approx(pause)
+
+
 def test_first_request_starts_without_waiting() -> None:
     async def scenario() -> None:
         flows = FlowController()

@@ -9,6 +9,10 @@ import pytest
 
 from server.asgi import ADMIN, AsgiClient, with_asgi_client
 from trimtab.api.limits import MAX_FIELD_PROBLEMS, MAX_WARNING_CHARACTERS, MAX_WARNINGS
+from trimtab.clock import LoopClock, run_virtually
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
+from trimtab.server.flowcontrol.controller import MAX_WRITE_PAUSE_SECONDS, FlowLimits
+from trimtab.store.store import Store
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -178,3 +182,24 @@ def test_many_unknown_fields_give_few_warning_headers() -> None:
         assert sum(map(len, created.headers["warning"].split("\n"))) < 2 * MAX_WARNING_CHARACTERS
 
     with_asgi_client(scenario)
+
+
+def test_only_writes_of_an_administrator_pause_while_the_controllers_lag() -> None:
+    async def scenario() -> None:
+        server = ApiServer(Store(), ApiServerSettings(clock=LoopClock(), flow_control=FlowLimits()))
+        await server.start()
+        client, time = AsgiClient(server), asyncio.get_running_loop().time
+        assert server.flow_control is not None
+        server.flow_control.follow_controllers(lambda: 60.0)
+        try:
+            begun = time()
+            assert (await client("POST", CONFIG_MAPS, {"metadata": {"name": "late"}})).status == 201
+            assert time() - begun == pytest.approx(MAX_WRITE_PAUSE_SECONDS, abs=0.02)
+            begun = time()
+            assert (await client("GET", f"{CONFIG_MAPS}/late")).status == 200
+            assert (await client("DELETE", f"{CONFIG_MAPS}/late")).status == 200
+            assert time() - begun == pytest.approx(0, abs=0.02)
+        finally:
+            await server.stop()
+
+    run_virtually(scenario())

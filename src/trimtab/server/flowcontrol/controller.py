@@ -12,7 +12,11 @@ and its commit. When no exempt caller is active, the others may use all of the t
 
 What else callers cause takes turns as well, a few at a time: rejections, because a client that retries at once would
 otherwise use the CPU with rejections; responses of writes, because those of one commit are ready together; and events for
-watchers, because one write can concern hundreds of them. Which request starts is decided by `fair_queues`; which flow a request
+watchers, because one write can concern hundreds of them.
+
+Exempt callers never wait for others, but their writes may cause more work than the controllers of this process finish, and
+then everything they wrote would be late. So their writes pause while the controllers lag, for a part of the lag and
+never long (`wait_for_controllers`). Which request starts is decided by `fair_queues`; which flow a request
 belongs to, by `classification`.
 """
 
@@ -40,6 +44,10 @@ _MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.001, 0.1
 """Timers have a resolution of a millisecond; shorter pauses are added up."""
 ANSWERS_PER_TURN = 4
 """Rejections, responses of writes and events for watchers in one turn."""
+TOLERATED_LAG_SECONDS = 0.1
+"""How late the controllers may be before writes of exempt callers pause, and ..."""
+PAUSE_PER_LAG, MAX_WRITE_PAUSE_SECONDS = 0.25, 0.1
+"""... the seconds that a write pauses for each further second, and at most."""
 FREE_WATCHERS = 20
 """A flow with at most so many watches gets every event at once."""
 WATCH_EVENTS_PER_SECOND = 200.0
@@ -168,6 +176,7 @@ class FlowController:
         self._sweep_scheduled = False
         self.watchers: Counter[tuple[str, str]] = Counter()
         """Open watches by flow."""
+        self._controllers_lag: Callable[[], float] = lambda: 0.0
 
     # configuration
 
@@ -194,6 +203,15 @@ class FlowController:
         self.metrics.count_start(flow, None)
         self.note_exempt()
         return Admission(self, flow, None, self._classifier.headers_of(flow))
+
+    def follow_controllers(self, lag: Callable[[], float]) -> None:
+        """Let writes of exempt callers pause by the lag, in seconds, of the controllers that share the event loop."""
+        self._controllers_lag = lag
+
+    async def wait_for_controllers(self) -> None:
+        """Pause a write of an exempt caller while the controllers lag."""
+        if (excess := self._controllers_lag() - TOLERATED_LAG_SECONDS) > 0:
+            await asyncio.sleep(min(MAX_WRITE_PAUSE_SECONDS, excess * PAUSE_PER_LAG))
 
     async def admit(self, flow: Flow, seats: int = 1) -> Admission:
         """Wait until the request may run; `Rejected` when it may not."""

@@ -56,6 +56,8 @@ log = logging.getLogger("trimtab.server")
 
 _EXTRA_PREFIX = "impersonate-extra-"
 _END_OF_SESSION_SECONDS = 1.0
+_PACED_VERBS = frozenset({"create", "update", "patch"})
+"""Writes of exempt callers that pause while the controllers lag; deletions leave less to do."""
 """How long a session may go on after its client has left."""
 _REPEATED = frozenset({"accept", "impersonate-group", "x-stream-protocol-version"})
 """Headers of which all are read, not only the last."""
@@ -199,6 +201,8 @@ class AsgiApplication:
         if flows.is_exempt(flow):
             connection.owner = None
             admission = flows.admit_exempt(flow)
+            if action.verb in _PACED_VERBS:
+                await flows.wait_for_controllers()
         else:
             connection.owner = user.name
             admission = await flows.admit(flow, seats)
