@@ -3,7 +3,9 @@
 import gc
 import subprocess
 import sys
+from collections.abc import Iterator
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -26,6 +28,61 @@ def test_every_command_has_help() -> None:
         result = CliRunner().invoke(trimtab, [name, "--help"])
         assert result.exit_code == 0, (name, result.exception)
         assert result.output.startswith(f"Usage: trimtab {name}")
+
+
+READING = {
+    "approve",
+    "decide",
+    "doctor",
+    "explain",
+    "fleet",
+    "history",
+    "observe",
+    "plan",
+    "reschedule",
+    "score providers",
+}
+"""Commands that print what they find."""
+OTHERS = {
+    *("adopt", "apply-plan", "backup", "cordon-cluster", "delete pod", "drain", "drain-cluster", "fault cluster"),
+    *("fault node", "fault score", "fault workload", "freeze", "install", "join", "join-command", "migrate-storage"),
+    *(
+        "purge",
+        "rebalance",
+        "release",
+        "restore",
+        "revoke-certificate",
+        "rotate-token-key",
+        "snapshot",
+    ),
+    *("store check", "taint", "thaw", "unblock", "uncordon-cluster", "unjoin"),
+    *("agent", "apiserver", "console", "controllers", "demo", "play", "rescheduler", "score run", "up", "webhook"),
+    *("completion", "crds", "interpret", "version"),
+}
+"""Commands that write, serve or run something, and those whose output has one form: scripts, definitions, a version."""
+
+
+def leaf_commands(group: click.Group, prefix: str = "") -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from leaf_commands(command, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}", command
+
+
+def output_formats(command: click.Command) -> tuple[str, ...]:
+    types = [param.type for param in command.params if param.name == "output"]
+    return tuple(types[0].choices) if types and isinstance(types[0], click.Choice) else ()
+
+
+def test_every_command_that_reads_has_all_output_formats() -> None:
+    formats = {name: output_formats(command) for name, command in leaf_commands(trimtab)}
+    assert set(formats) == READING | OTHERS, "a new command belongs to one of the two"
+    assert {name for name, choices in formats.items() if choices} == READING
+    assert {formats[name] for name in READING} == {("table", "wide", "name", "json", "yaml")}
 
 
 def test_error_is_one_line_and_exit_code_1(monkeypatch, capsys, tmp_path) -> None:

@@ -121,6 +121,13 @@ def test_wide_output_shows_scores_strategy_and_validity(tmp_path: Path) -> None:
     assert run.text.splitlines()[-1] == "Valid until: the input changes"
 
 
+def test_output_of_names_has_a_line_per_workload(tmp_path: Path) -> None:
+    run = DecideRun(
+        tmp_path, cluster("m1"), deployment(), policy(replicaScheduling=BY_CAPACITY), options=("-o", "name")
+    )
+    assert run.text.splitlines() == ["Deployment/shop/web"]
+
+
 def test_workload_that_does_not_fit_exits_with_3_and_a_reason(tmp_path: Path) -> None:
     run = DecideRun(tmp_path, cluster("m1", cpu="1"), deployment(), policy(replicaScheduling=BY_CAPACITY))
     assert run.code == 3

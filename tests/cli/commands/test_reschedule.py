@@ -79,3 +79,12 @@ def test_nodes_are_shown_with_requests_usage_and_state() -> None:
     )
     assert "USED" not in format_nodes(plain, None)
     assert "STATE" not in format_nodes(plain, None)
+
+
+def test_table_of_many_nodes_says_how_many_are_left_out() -> None:
+    facts = ClusterObjects([node(f"n{number:02}") for number in range(23)], [])
+    settings = read_config({}).settings
+    picture = ReschedulingSnapshot(facts, settings, ReschedulingHistory(), datetime(2026, 8, 1, tzinfo=UTC))
+    short = format_nodes(picture, None).splitlines()
+    assert (len(short), short[-1]) == (22, "and 3 nodes with lower requests; -o wide lists all")
+    assert len(format_nodes(picture, None, wide=True).splitlines()) == 24

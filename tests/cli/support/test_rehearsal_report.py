@@ -1,6 +1,6 @@
 """The lines that describe a rehearsal."""
 
-from trimtab.cli.support.rehearsal_report import as_document, report_lines
+from trimtab.cli.support.rehearsal_report import as_document, changed_names, report_lines
 from trimtab.rehearsal.read_only_member import MemberWrite
 from trimtab.rehearsal.rehearsal import PlacementChange, Rehearsal
 
@@ -23,11 +23,15 @@ def test_deletions_come_first_and_long_lists_of_fields_are_shortened() -> None:
     assert text.index("delete") < text.index("update")
     assert "a, b, c and 1 more" in text
     assert "shop/web-deployment   m1:1 m2:1   m1:2" in text
-    assert "2 writes in members (1 deletions), 1 changed placements, 1 changed objects on the host" in text
+    assert "2 writes in members (1 deletion), 1 changed placement, 1 changed object on the host" in text
     assert "not known for m3" in text
     assert "there may be more" in text
     assert "Work karmada-es-m2/web" not in text
     assert "Work karmada-es-m2/web" in "\n".join(report_lines(FOUND, wide=True))
+
+
+def test_objects_that_change_in_several_clusters_are_named_once() -> None:
+    assert changed_names(FOUND) == ["Deployment/shop/web"]
 
 
 def test_document_names_every_write() -> None:

@@ -21,7 +21,7 @@ HEADINGS = ("NAMESPACE", "WORKLOAD", "CAUSE", "NOW", "THEN", "SINCE")
 @click.option("--namespace", "-n", default="default", show_default=True)
 @click.option("--all-namespaces", "-A", is_flag=True, help="List, or with --all approve, in all namespaces.")
 @click.option("--all", "everything", is_flag=True, help="Approve all waiting moves of the namespace.")
-@output_option("table", "wide", "name", "json", "yaml")
+@output_option
 @kubeconfig_options
 def command(
     targets: tuple[str, ...],

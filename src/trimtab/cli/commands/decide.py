@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import click
-import msgspec
-import yaml
 
 from trimtab.api.profile import PROFILES
+from trimtab.cli.support.output import format_structured, output_option
 from trimtab.clock import WallClock
 from trimtab.dryrun.decisions import DryRunDecision, TargetOutcome, decide_manifests
 from trimtab.dryrun.manifests import read_manifests
@@ -23,9 +21,7 @@ NOT_PLACED = 3
 @click.option(
     "-f", "--filename", "files", multiple=True, required=True, help="YAML or JSON file; `-` is standard input."
 )
-@click.option(
-    "-o", "--output", type=click.Choice(("table", "wide", "json", "yaml")), default="table", show_default=True
-)
+@output_option
 @click.option("--profile", type=click.Choice(sorted(PROFILES)), default="trimtab", show_default=True)
 @click.option("--at", "moment", default="", help="Time of the decision (RFC 3339). Default: now.")
 def command(files: Sequence[str], output: str, profile: str, moment: str) -> int:
@@ -41,7 +37,7 @@ def command(files: Sequence[str], output: str, profile: str, moment: str) -> int
     for warning in manifests.warnings:
         click.echo(f"warning: {warning}", err=True)
     decisions = decide_manifests(manifests, now=_parse_time(moment), profile=PROFILES[profile])
-    click.echo(_format_decisions(decisions, output), nl=output != "yaml")
+    click.echo(_format_decisions(decisions, output))
     return 0 if all(verdict.placed for verdict in decisions) else NOT_PLACED
 
 
@@ -57,10 +53,9 @@ def _parse_time(text: str) -> datetime:
 
 def _format_decisions(decisions: Sequence[DryRunDecision], output: str) -> str:
     if output in ("json", "yaml"):
-        plain: Any = {"decisions": msgspec.json.decode(msgspec.json.encode(decisions))}
-        if output == "json":
-            return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()
-        return yaml.safe_dump(plain, sort_keys=False, width=120)
+        return format_structured({"decisions": decisions}, output)
+    if output == "name":
+        return "\n".join(decision.subject.replace(" ", "/", 1) for decision in decisions)
     return "\n\n".join("\n".join(_decision_lines(verdict, wide=output == "wide")) for verdict in decisions)
 
 

@@ -42,7 +42,7 @@ T = TypeVar("T", bound=Object)
 @click.command()
 @kubeconfig_options
 @lease_namespace_option("for users who may not list all")
-@output_option("table", "wide", "name", "json", "yaml")
+@output_option
 def command(kubeconfig: str, context: str, lease_namespace: str, output: str) -> None:
     """Check connectivity, versions, rights, clocks, certificates, clusters, workloads and moves.
 

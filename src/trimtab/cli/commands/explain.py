@@ -42,7 +42,7 @@ SHOWN_CONDITIONS = ("Stalled", "PurgeUnconfirmed", "FailoverInactive")
     type=click.Choice(sorted(PROFILES)),
     help="Profile for --now and for clusters; by default that of the server.",
 )
-@output_option("table", "wide", "name", "json", "yaml")
+@output_option
 @watch_option
 @kubeconfig_options
 def command(

@@ -19,7 +19,7 @@ WIDE_HEADINGS = ("ZONES", "PROVIDER", "LABELS")
 
 
 @click.command()
-@output_option("table", "wide", "name", "json", "yaml")
+@output_option
 @watch_option
 @kubeconfig_options
 def command(output: str, watch: bool, kubeconfig: str, context: str) -> None:

@@ -40,7 +40,7 @@ BINDING_WORDS = ("resourcebinding", "resourcebindings", "clusterresourcebinding"
 @click.option(
     "--limit", type=int, default=50, show_default=True, help="Maximum number of moves to show; the newest is last."
 )
-@output_option("table", "wide", "name", "json", "yaml")
+@output_option
 @watch_option
 @kubeconfig_options
 def command(

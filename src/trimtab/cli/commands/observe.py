@@ -11,7 +11,7 @@ from trimtab.cli.support.options.lease_namespace import (
 )
 from trimtab.cli.support.options.settings import parse_settings
 from trimtab.cli.support.output import format_structured, output_option
-from trimtab.cli.support.rehearsal_report import as_document, report_lines
+from trimtab.cli.support.rehearsal_report import as_document, changed_names, report_lines
 from trimtab.client.kube import KubeClient
 from trimtab.clock import WallClock
 from trimtab.rehearsal.rehearsal import Rehearsal, rehearse
@@ -24,7 +24,7 @@ CHANGES = 2
 @click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
 @lease_namespace_option("in which nothing is propagated")
-@output_option("table", "wide", "json", "yaml")
+@output_option
 def command(
     kubeconfig: str, context: str, profile: str, settings: tuple[str, ...], lease_namespace: str, output: str
 ) -> int:
@@ -42,6 +42,9 @@ def command(
     found = with_client(kubeconfig, context, work)
     if output in ("json", "yaml"):
         click.echo(format_structured(as_document(found), output))
+    elif output == "name":
+        for name in changed_names(found):
+            click.echo(name)
     else:
         click.echo("\n".join(report_lines(found, wide=output == "wide")))
     return 0 if found.changes_nothing else CHANGES

@@ -79,7 +79,7 @@ from trimtab.store.files import replace_file
 @click.option("--horizon", default="4h", show_default=True, metavar="DURATION", help="The longest forecast.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
 @profile_option
-@output_option("table", "wide", "name", "json", "yaml")
+@output_option
 @click.option("--out", "out", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan to this file.")
 @kubeconfig_options
 def command(

@@ -8,6 +8,7 @@ import msgspec
 from trimtab.api.profile import PROFILES
 from trimtab.api.quantity import from_milli
 from trimtab.api.value import Raw
+from trimtab.api.wording import plural
 from trimtab.api.yaml_documents import FILE, YamlError, load_yaml
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.output import format_structured, output_option
@@ -26,6 +27,7 @@ from trimtab.tables import format_table
 
 TableRow = tuple[str, ...]
 MAX_NODES = 20
+"""Nodes in a table that is not wide."""
 NO_AVOID_LISTS = "kube-scheduler does not read avoid lists: only the score gain keeps replacements off their old nodes"
 
 
@@ -50,7 +52,7 @@ def read_config_file(file: str) -> ReschedulerConfig | None:
     "--config", default="", help="File with settings or a DeschedulerPolicy. Default: the ConfigMap in the cluster."
 )
 @click.option("--profile", type=click.Choice(sorted(PROFILES)), default="trimtab", show_default=True)
-@output_option("table", "json", "yaml")
+@output_option
 @kubeconfig_options
 def command(only_plan: bool, config: str, profile: str, output: str, kubeconfig: str, context: str) -> None:
     """Run the rescheduler once. With --plan show which pods would move, which would not, and why."""
@@ -75,11 +77,16 @@ def command(only_plan: bool, config: str, profile: str, output: str, kubeconfig:
         if picture.objects.rejects_overlap:  # a cluster that Trimtab does not serve
             found = found._replace(notes=(*found.notes, NO_AVOID_LISTS))
         limits = None if rescheduler.configuration.policy is not None else utilisation_limits(picture.settings)
-        return f"{rescheduler.configuration.goals} ({source})", format_nodes(picture, limits), found
+        nodes = format_nodes(picture, limits, wide=output == "wide")
+        return f"{rescheduler.configuration.goals} ({source})", nodes, found
 
     summary, nodes, found = with_client(kubeconfig, context, work)
     if output in ("json", "yaml"):
         click.echo(format_structured(plan_to_dict(found), output))
+        return
+    if output == "name":
+        for move in found.moves:
+            click.echo("/".join(("Pod", *move.pod.key)))
         return
     click.echo(summary)
     if nodes:
@@ -87,21 +94,24 @@ def command(only_plan: bool, config: str, profile: str, output: str, kubeconfig:
     click.echo(format_plan(found))
 
 
-def format_nodes(picture: ReschedulingSnapshot, limits: UnderutilisedNodesArgs | None) -> str:
-    return "\n".join(
-        (format_table(*node_table(picture, limits)), *((limits_text(limits),) if limits is not None else ()))
-    )
+def format_nodes(picture: ReschedulingSnapshot, limits: UnderutilisedNodesArgs | None, *, wide: bool = False) -> str:
+    headings, rows = node_table(picture, limits)
+    shown = rows if wide else rows[:MAX_NODES]
+    lines = [format_table(headings, shown)]
+    if hidden := len(rows) - len(shown):
+        lines.append(f"and {plural(hidden, 'node')} with lower requests; -o wide lists all")
+    return "\n".join((*lines, *((limits_text(limits),) if limits is not None else ())))
 
 
 def node_table(picture: ReschedulingSnapshot, limits: UnderutilisedNodesArgs | None) -> tuple[TableRow, list[TableRow]]:
-    """The nodes with the highest CPU requests: requests, measured usage, pods and limits."""
+    """The nodes, those with the highest CPU requests first: requests, measured usage, pods and limits."""
     measures = picture.objects.measures
     hosts = sorted(picture.fleet.nodes, key=lambda node: (-requested_percent(node, "cpu"), node.name))
     headings: TableRow = ("NODE", "CPU REQUESTED", "MEMORY REQUESTED")
     headings += ("CPU USED", "MEMORY USED") if measures is not None else ()
     headings += ("PODS", "SCHEDULABLE", *(("STATE",) if limits is not None else ()))
     rows = []
-    for node in hosts[:MAX_NODES]:
+    for node in hosts:
         row: TableRow = (node.name, *(_amount_text(node, what, node.used.get(what, 0)) for what in METRIC_RESOURCES))
         if measures is not None:
             used = measures.nodes.get(node.name, {})

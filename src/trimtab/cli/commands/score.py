@@ -42,7 +42,7 @@ def command() -> None:
 
 
 @command.command("providers")
-@output_option("table", "wide", "name", "json", "yaml")
+@output_option
 def list_providers(output: str) -> None:
     """List the built-in providers."""
     plugins.load()

@@ -10,12 +10,14 @@ import yaml
 from trimtab.api.kind import kind_of, to_wire
 from trimtab.api.value import Object
 
+FORMATS = ("table", "wide", "name", "json", "yaml")
 
-def output_option(*formats: str) -> Callable[..., Any]:
-    """The option `-o`; the first format is the default."""
+
+def output_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option `-o`, the same for every command that reads."""
     return click.option(
-        "-o", "--output", type=click.Choice(formats), default=formats[0], show_default=True, help="Output format."
-    )
+        "-o", "--output", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True, help="Output format."
+    )(command)
 
 
 def format_structured(value: Any, output: str) -> str:

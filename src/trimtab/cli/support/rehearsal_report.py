@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from trimtab.api.wording import plural
 from trimtab.rehearsal.rehearsal import Rehearsal
 from trimtab.tables import format_table
 
@@ -28,8 +29,9 @@ def report_lines(found: Rehearsal, *, wide: bool = False) -> Iterator[str]:
         yield from (f"  {line}" for line in found.host_changes)
         yield ""
     yield (
-        f"{len(found.member_writes)} writes in members ({len(found.deletions)} deletions), "
-        f"{len(found.placements)} changed placements, {len(found.host_changes)} changed objects on the host"
+        f"{plural(len(found.member_writes), 'write')} in members ({plural(len(found.deletions), 'deletion')}), "
+        f"{plural(len(found.placements), 'changed placement')}, "
+        f"{plural(len(found.host_changes), 'changed object')} on the host"
     )
     if found.not_read:
         yield f"not known for {', '.join(found.not_read)}: not reachable, or served by an agent"
@@ -47,6 +49,12 @@ def short_list(fields: tuple[str, ...], wide: bool) -> str:
 
 def shares(targets: Mapping[str, int]) -> str:
     return " ".join(f"{name}:{replicas}" if replicas else name for name, replicas in targets.items()) or "-"
+
+
+def changed_names(found: Rehearsal) -> list[str]:
+    """The objects that would be written in members, as `Kind/namespace/name`, each once."""
+    names = ("/".join(part for part in (w.kind, w.namespace, w.name) if part) for w in found.member_writes)
+    return list(dict.fromkeys(names))
 
 
 def as_document(found: Rehearsal) -> dict[str, Any]:
