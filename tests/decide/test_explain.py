@@ -63,6 +63,10 @@ def test_prioritizer_scores_are_explained() -> None:
     assert explanation_of("m2", explanation).total == 20
 
 
+def test_explanation_says_when_the_decision_was_made() -> None:
+    assert explain(decide(placement_request(), fleet_with_pods(1))).decided_at == EPOCH
+
+
 def test_a_decision_is_valid_until_a_block_ends_or_a_score_expires() -> None:
     left = [{"clusterName": "m2", "creationTimestamp": "2030-01-01T00:00:00Z"}]
     blocked = placement_request(activeEvictionHistory=left, failover={"application": {"blockPredecessorSeconds": 90}})

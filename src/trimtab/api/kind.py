@@ -41,6 +41,8 @@ class Column(NamedTuple):
     format: str = ""
     priority: int = 0
     text: str = ""
+    shows_all: bool = False
+    """Whether the embedded server prints all values at the path; a kube-apiserver prints the first."""
 
 
 class ScalePaths(NamedTuple):

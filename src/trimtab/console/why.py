@@ -53,8 +53,8 @@ class WhyMatrix(Facts):
     groups: tuple[tuple[str, str], ...]
     tie_break: str
     valid_until: datetime | None
-    is_remembered: bool
-    """Whether it explains the last decision; else the one that would be made now."""
+    decided_at: datetime | None
+    """When the decision was made that it explains; None for the one that would be made now."""
 
 
 def affinity_text(binding: Binding) -> str:
@@ -164,7 +164,7 @@ def why_matrix(explanation: Explanation, *, is_remembered: bool) -> WhyMatrix:
         groups=tuple((group.name, group.message or "selected") for group in explanation.groups if group.name),
         tie_break=explanation.tie_break,
         valid_until=explanation.valid_until,
-        is_remembered=is_remembered,
+        decided_at=explanation.decided_at if is_remembered else None,
     )
 
 

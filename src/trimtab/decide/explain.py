@@ -69,6 +69,7 @@ def explain(decision: BindingDecision) -> Explanation:
         rule=_rule(request),
         tie_break=_tie_break(request),
         valid_until=valid_until(decision),
+        decided_at=decision.fleet.now,
     )
 
 

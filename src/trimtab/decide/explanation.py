@@ -64,3 +64,4 @@ class Explanation(Value):
     tie_break: str = ""
     valid_until: datetime | None = None
     """When the decision may become outdated by time alone; absent: never."""
+    decided_at: datetime | None = None

@@ -18,6 +18,7 @@ from trimtab.cli.commands.explain import (
     record_lines,
     report_lines,
     sort_key,
+    time_lines,
     together,
 )
 from trimtab.decide.explanation import AffinityGroupExplanation, ClusterExplanation, ClusterRejection, Explanation
@@ -85,6 +86,12 @@ def test_holds_and_stalled_conditions_are_shown() -> None:
 def test_validity_is_shown_when_time_limits_it() -> None:
     text = list(report_lines(binding(), explanation(valid_until=datetime(2030, 1, 1, tzinfo=UTC)), ()))
     assert text[-1] == "Valid until 2030-01-01 00:00:00 UTC, unless the input changes."
+
+
+def test_remembered_decision_says_when_it_was_made() -> None:
+    made = explanation(decided_at=datetime(2026, 7, 29, 10, 15, 30, tzinfo=UTC))
+    assert list(time_lines(made)) == ["Decided on 2026-07-29 at 10:15:30 UTC."]
+    assert list(time_lines(explanation())) == []
 
 
 def test_selected_clusters_come_first_and_rejected_ones_last() -> None:

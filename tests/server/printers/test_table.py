@@ -36,6 +36,14 @@ def test_cells_of_custom_columns_have_the_declared_type() -> None:
     assert [column["name"] for column in printer.column_definitions()] == ["Name", "Count", "Free", "Flag"]
 
 
+def test_targets_of_a_move_are_printed_in_one_cell() -> None:
+    printer = TablePrinter(served("trimtab.dev", "v1alpha1", "moves"))
+    column = [header.name for header in printer.headers].index("TO")
+    for targets, cell in (([], None), (["m2"], "m2"), (["m2", "m3"], "m2 m3")):
+        move = {"metadata": {"name": "w"}, "spec": {"to": [{"name": name} for name in targets]}}
+        assert printer.row(orjson.dumps(move), 1, NOON, "None", "v1")["cells"][column] == cell
+
+
 def test_row_includes_metadata_or_the_object_on_request() -> None:
     printer = TablePrinter(served("", "v1", "configmaps"))
     value = orjson.dumps({"metadata": {"name": "c"}, "data": {"k": "v"}})

@@ -451,7 +451,7 @@ class MoveStatus(Value):
         Column("OBJECT", ".spec.object.name"),
         Column("CAUSE", ".spec.cause"),
         Column("FROM", ".spec.from"),
-        Column("TO", ".spec.to[0].name"),
+        Column("TO", ".spec.to[*].name", shows_all=True),
         Column("REPLICAS", ".spec.replicas", "integer"),
         Column("OUTCOME", ".status.outcome"),
         Column("AGE", ".metadata.creationTimestamp", "date"),

@@ -28,6 +28,7 @@ HEADINGS = ("CLUSTER", "REPLICAS", "BEFORE", "FITS", "SCORE", "REASON")
 PLACEMENT = "cluster.open-cluster-management.io/placement"
 MAX_NAMESPACES = 5
 """Other namespaces that an error names."""
+MADE_NOW = "This is the decision that would be made now:"
 SHOWN_CONDITIONS = ("Stalled", "PurgeUnconfirmed", "FailoverInactive")
 """Conditions of a binding that are shown while they are true."""
 
@@ -117,10 +118,11 @@ async def explain_binding(client: Client, binding: Binding, profile: str | None,
     if output == "name":
         return f"{kind_of(binding).name.lower()}/{binding.name}"
     explanation = None if anew else await fetch_last_decision(client, binding)
-    remark: Sequence[str] = ()
-    if explanation is None:
+    if explanation is not None:
+        remark = tuple(time_lines(explanation))
+    else:
         explanation = await decide_now(client, binding, profile)
-        remark = () if anew else tuple(record_lines(binding))
+        remark = (MADE_NOW,) if anew else tuple(record_lines(binding))
     if output in ("json", "yaml"):
         return format_structured(explanation, output)
     return "\n".join(report_lines(binding, explanation, remark, wide=output == "wide"))
@@ -196,11 +198,17 @@ async def other_namespaces_with(client: Client, resource: Resource, name: str) -
     return sorted(raw["metadata"]["namespace"] for raw in found if raw["metadata"]["name"] == name)[:MAX_NAMESPACES]
 
 
+def time_lines(explanation: Explanation) -> Iterator[str]:
+    """When a remembered decision was made."""
+    if explanation.decided_at is not None:
+        yield f"Decided on {explanation.decided_at:%Y-%m-%d at %H:%M:%S} UTC."
+
+
 def record_lines(binding: Binding) -> Iterator[str]:
     """The record of the last decision in the binding, for when the control plane no longer has the decision."""
     record = binding.status.decision
     if record is None:
-        yield "The last decision is not available. This is the decision that would be made now:"
+        yield f"The last decision is not available. {MADE_NOW}"
         return
     when = f" on {record.time:%Y-%m-%d at %H:%M:%S} UTC" if record.time is not None else ""
     feasible = f"{record.feasible_clusters} of {record.total_clusters} clusters were feasible"
@@ -208,7 +216,7 @@ def record_lines(binding: Binding) -> Iterator[str]:
     for group in record.rejected:
         more = f" and {group.count - len(group.clusters)} more" if group.count > len(group.clusters) else ""
         yield f"Rejected {', '.join(group.clusters)}{more}: {group.message} ({group.filter})."
-    yield "This is the decision that would be made now:"
+    yield MADE_NOW
 
 
 async def fetch_last_decision(client: Client, binding: Binding) -> Explanation | None:

@@ -29,6 +29,8 @@ def _custom_cell(obj: Raw, column: Column, now: datetime) -> Any:
     values = find_values_or_empty(obj, column.path)
     if not values or values[0] is None:
         return None
+    if column.shows_all:
+        return " ".join(_format_value([value]) for value in values)
     value = values[0]
     if column.type == "date":
         return format_age(value, now)
