@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from trimtab.api.kinds.work import TargetCluster
-from trimtab.dryrun.plan_report import format_seconds, report_lines
+from trimtab.dryrun.plan_report import forecast_lines, format_seconds, report_lines
 from trimtab.dryrun.plan_result import (
     BudgetCost,
     ClusterLoad,
@@ -42,6 +42,16 @@ PLAN = Plan(
     evacuation_starts_after=330.0,
     forecast=Forecast(finished=True, finish_seconds=3725.0, peak_surge=4, differs=("Deployment/default/web",)),
 )
+
+
+def test_forecast_says_what_it_waits_for_and_that_nothing_runs_twice() -> None:
+    until = datetime(2028, 2, 29, 3, tzinfo=UTC)
+    assert list(forecast_lines(Forecast(waits_until=until, differs=("Deployment/default/web",)))) == [
+        "Forecast: not finished; the next move may begin on 2028-02-29 03:00:00Z, which is after the horizon (--horizon).",
+        "No replica runs twice.",
+        "Forecast: Deployment/default/web is still in -.",
+    ]
+    assert next(iter(forecast_lines(Forecast(seconds_simulated=900.0)))) == "Forecast: not finished within 15 min."
 
 
 def test_report_has_verdict_moves_budgets_load_and_forecast() -> None:

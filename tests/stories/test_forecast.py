@@ -11,7 +11,7 @@ from trimtab.dryrun.change import Change
 from trimtab.dryrun.fleet_state import FleetState, fetch_fleet_state
 from trimtab.dryrun.plan import make_plan
 from trimtab.dryrun.plan_result import Forecast, Plan
-from trimtab.stories.forecast import ForecastOptions, forecast
+from trimtab.stories.forecast import ForecastOptions, Observation, forecast
 
 FAST = ForecastOptions(pace="fast", horizon_seconds=3600.0)
 
@@ -69,12 +69,39 @@ def test_lost_cluster_is_evacuated_after_the_delay_of_the_settings() -> None:
 
 
 def test_forecast_that_does_not_end_within_the_horizon_says_so() -> None:
-    state = state_with({"windows": [{"schedule": "0 3 * * *", "duration": "1h"}]})
-    plan = make_plan(state, Change(drain=("m1",)))
+    state = state_with({"rate": {"disruptions": 1, "period": "10m"}})
+    plan = make_plan(state, Change(drain=("m1", "m2")))
     found = forecast(state, plan, carry_out, FAST._replace(horizon_seconds=300.0))
     assert not found.finished
     assert found.finish_seconds is None
     assert found.seconds_simulated >= 300
+
+
+def test_window_after_the_horizon_is_named_and_not_waited_for() -> None:
+    state = state_with({"windows": [{"schedule": "0 3 * * *", "duration": "1h"}]})
+    plan = make_plan(state, Change(drain=("m1",)))
+    found = forecast(state, plan, carry_out, FAST._replace(horizon_seconds=7000.0))
+    assert (found.finished, found.finish_seconds) == (False, None)
+    assert found.waits_until == plan.workloads[0].starts_at
+    assert found.waits_until is not None
+    assert found.seconds_simulated < 1200
+
+
+def test_window_within_the_horizon_is_waited_for_with_few_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    is_reached = Observation._is_reached
+    monkeypatch.setattr(Observation, "_is_reached", lambda self, found: looks.append(1) or is_reached(self, found))
+    state = state_with({"windows": [{"schedule": "0 3 * * *", "duration": "1h"}]})
+    plan = make_plan(state, Change(drain=("m1",)))
+    found = forecast(state, plan, carry_out, FAST._replace(horizon_seconds=4 * 3600.0))
+    assert found.finished
+    assert found.waits_until is None
+    start = plan.workloads[0].starts_at
+    assert start is not None
+    assert plan.created is not None
+    delay = (start - plan.created).total_seconds()
+    assert found.finish_seconds == pytest.approx(delay, abs=60)
+    assert len(looks) < delay / 10
 
 
 @pytest.mark.parametrize("change", [Change(drain=("m1",)), Change(lose_clusters=("m2",))])

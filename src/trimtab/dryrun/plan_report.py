@@ -143,13 +143,23 @@ def part_text(before: float | None, after: float | None) -> str:
 
 
 def forecast_lines(forecast: Forecast) -> Iterator[str]:
-    if forecast.finish_seconds is None:
-        yield f"Forecast: not finished within {format_seconds(forecast.seconds_simulated)}."
-    else:
+    if forecast.finish_seconds is not None:
         yield f"Forecast: the last move is done after {format_seconds(forecast.finish_seconds)}."
-    yield f"At most {plural(forecast.peak_surge, 'replica')} {verb(forecast.peak_surge, 'runs', 'run')} twice at one time."
+    elif forecast.waits_until is not None:
+        yield (
+            f"Forecast: not finished; the next move may begin on {format_time(forecast.waits_until)}, "
+            "which is after the horizon (--horizon)."
+        )
+    else:
+        yield f"Forecast: not finished within {format_seconds(forecast.seconds_simulated)}."
+    surge = forecast.peak_surge
+    most = f"At most {plural(surge, 'replica')} {verb(surge, 'runs', 'run')} twice at one time."
+    yield most if surge else "No replica runs twice."
     for name in forecast.differs:
-        yield f"Forecast: {name} ends in {format_shares(forecast.placements.get(name, ()))}, not as planned."
+        place = format_shares(forecast.placements.get(name, ()))
+        yield f"Forecast: {name} " + (
+            f"ends in {place}, not as planned." if forecast.finished else f"is still in {place}."
+        )
 
 
 def format_seconds(seconds: float) -> str:

@@ -100,6 +100,9 @@ class Forecast(Value):
     fewest_ready: Annotated[dict[str, int], Field("The fewest ready replicas of each moved workload.")] = {}
     placements: Annotated[dict[str, Shares], Field("The clusters of each changed workload at the end.")] = {}
     differs: Annotated[tuple[str, ...], Field("Workloads that end in other clusters than the plan says.")] = ()
+    waits_until: Annotated[
+        datetime | None, Field("When a move may begin that is not done because the forecast ends before.")
+    ] = None
     seconds_simulated: float = 0.0
 
 

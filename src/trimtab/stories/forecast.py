@@ -4,9 +4,13 @@ A plan knows the end state and what may begin now. When the rest happens depends
 and on how these play together. So a forecast starts the same control plane with simulated members from the same state
 (`saved_fleet`), waits until its workloads run, carries the change out and observes the bindings every second until
 nothing moves any more. `pace` says how fast pods start in the simulation.
+
+A fleet that waits, such as for a window of a budget, costs as much as one that moves, per simulated hour. So nodes send no
+heartbeats, bindings are looked at rarely while they do not change, and a window after the horizon is not waited for.
 """
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
@@ -39,6 +43,8 @@ QUIET_SECONDS = 60.0
 """How long nothing may change before the plan counts as done."""
 STUCK_SECONDS = 900.0
 """How long nothing may change before a forecast ends without the planned result."""
+IDLE_INTERVAL = 15.0
+"""Seconds between two looks at a fleet in which no binding changes."""
 REAL_SECONDS = 600.0
 
 
@@ -66,7 +72,7 @@ async def simulate_plan(state: FleetState, plan: Plan, carry_out: CarryOut, opti
     )
     await host.start()
     fleet = EmbeddedFleet(
-        fleet_plan_of(state, options.pace),
+        fleet_plan_of(state, options.pace).but(heartbeat=0.0),
         host=host,
         clock=clock,
         profile=state.profile,
@@ -106,6 +112,7 @@ class Observation:
         self._surges: dict[str, int] = {}
         self._peak_surge = 0
         self._fewest_ready: dict[str, int] = {}
+        self._changed = asyncio.Event()
 
     def watch(self) -> None:
         """Record every change of the bindings from now on, also those between two looks at the whole fleet."""
@@ -116,6 +123,7 @@ class Observation:
         entry = new or old
         if entry is None:
             return
+        self._changed.set()
         binding = cast("Binding", entry.typed)
         name = workload_name(binding)
         self._surges[name] = surge_of(binding, self._reachable) if new is not None else 0
@@ -139,11 +147,22 @@ class Observation:
             quiet = elapsed - last_change
             if (reached and not busy and quiet >= QUIET_SECONDS) or elapsed >= options.horizon_seconds:
                 break
-            if quiet >= max(STUCK_SECONDS, self._longest_wait()) and not busy:
+            if quiet >= max(STUCK_SECONDS, self._longest_wait(options.horizon_seconds)) and not busy:
                 break
-            await asyncio.sleep(options.interval)
+            await self._sleep(options.interval, options.horizon_seconds - elapsed, is_idle=quiet >= QUIET_SECONDS)
         done = reached and not busy
-        return self._result(bindings, done, last_change, elapsed)
+        return self._result(bindings, done, last_change, elapsed).but(
+            waits_until=None if done else self._next_start_after(options.horizon_seconds)
+        )
+
+    async def _sleep(self, interval: float, most: float, *, is_idle: bool) -> None:
+        """Sleep for the interval; in a fleet that waits, longer, but not beyond the next change of a binding."""
+        if not is_idle:
+            await asyncio.sleep(interval)
+            return
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), min(IDLE_INTERVAL, most))
 
     def _result(self, bindings: list[Binding], done: bool, last_change: float, elapsed: float) -> Forecast:
         placements = {workload_name(b): b.spec.clusters for b in bindings}
@@ -166,14 +185,20 @@ class Observation:
             if pending is not None and binding.metadata.annotations.get(APPROVED_MOVE) != text_of(pending):
                 await approve_move(self._fleet.client, binding)
 
-    def _longest_wait(self) -> float:
-        """Seconds until the last start that the plan knows, and some more."""
-        created = self._plan.created
+    def _longest_wait(self, horizon: float) -> float:
+        """Seconds until the last start within the horizon that the plan knows, and some more."""
+        delays = [delay for start in self._known_starts() if (delay := self._delay(start)) <= horizon]
+        return max(delays) + STUCK_SECONDS if delays else 0.0
+
+    def _next_start_after(self, horizon: float) -> datetime | None:
+        return min((start for start in self._known_starts() if self._delay(start) > horizon), default=None)
+
+    def _known_starts(self) -> list[datetime]:
         starts = [row.starts_at for row in self._plan.workloads if row.starts_at is not None]
-        starts += [cost.next_at for cost in self._plan.budgets if cost.next_at is not None]
-        if not starts or created is None:
-            return 0.0
-        return (max(starts) - created).total_seconds() + STUCK_SECONDS
+        return starts + [cost.next_at for cost in self._plan.budgets if cost.next_at is not None]
+
+    def _delay(self, start: datetime) -> float:
+        return (start - self._plan.created).total_seconds() if self._plan.created is not None else 0.0
 
     def _is_reached(self, bindings: list[Binding]) -> bool:
         found = {workload_name(binding): shares_key(binding.spec.clusters) for binding in bindings}
