@@ -1,10 +1,12 @@
 """What a policy asks of clusters, in words."""
 
-from console.fake_console import fill, new_console
+from console.fake_console import NOW, fill, new_console
 from trimtab.api.kinds.policy import ClusterAffinity, Placement
-from trimtab.api.kinds.work import Binding
+from trimtab.api.kinds.work import Binding, DecisionRecord, RejectedClusters
 from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
-from trimtab.console.why import affinity_text
+from trimtab.console.page import PageContext
+from trimtab.console.why import affinity_text, short_reason
+from trimtab.console.workload_facts import NOWHERE, WAITING
 
 
 def with_affinity(affinity: ClusterAffinity | None) -> Binding:
@@ -27,3 +29,18 @@ def test_what_clusters_must_have_is_named() -> None:
     )
     assert affinity_text(with_affinity(ClusterAffinity(cluster_names=("m1",)))) == "the name m1"
     assert affinity_text(with_affinity(ClusterAffinity(cluster_names=("m1", "m2")))) == "one of the names m1, m2"
+
+
+def test_line_says_what_no_cluster_has_or_what_the_workload_waits_for() -> None:
+    console = new_console()
+    fill(console)
+    context = PageContext(console.model, NOW)
+    asks = with_affinity(ClusterAffinity(label_selector=LabelSelector(match_labels={"gpu": "l4"})))
+    record = DecisionRecord(total_clusters=3, rejected=(RejectedClusters(filter="ClusterAffinity", count=3),))
+    console.model.bindings["shop/Deployment/web"] = asks.but(status=asks.status.but(decision=record))
+    one = console.model.workloads["shop/Deployment/web"]
+    nowhere = one.but(state=NOWHERE, why="0/3 clusters are available: 3 cluster(s) did not match")
+    assert short_reason(nowhere, context) == "no cluster of 3 has the label gpu=l4, as its policy asks."
+    command = "trimtab approve deployment/web -n shop"
+    waiting = one.but(state=WAITING, why=f"Drain: budget asked requires an approval: {command}")
+    assert short_reason(waiting, context) == "drain: budget asked requires an approval"

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from trimtab.api.wording import plural
+from trimtab.api.wording import plural, verb
 from trimtab.console import text
 from trimtab.console.page import Page, View
 from trimtab.console.pictures import charts, delivery, fleet_map, flow, history
@@ -53,7 +53,7 @@ class Renderer:
                 )
             }
         )
-        self._environment.globals["plural"] = plural
+        self._environment.globals |= {"plural": plural, "form": verb}
         for module in (charts, delivery, fleet_map, flow, history):
             self._environment.globals.update({name: as_markup(getattr(module, name)) for name in module.__all__})
         self._environment.globals["asset"] = asset_path

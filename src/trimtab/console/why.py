@@ -9,6 +9,7 @@ from trimtab.api.value import Object
 from trimtab.api.wording import plural
 from trimtab.console.facts import Facts
 from trimtab.console.page import PageContext
+from trimtab.console.text import reason_text
 from trimtab.console.workload_facts import NOWHERE, STUCK, WorkloadFacts
 from trimtab.decide.explain import explain
 from trimtab.decide.explanation import ClusterExplanation, Explanation
@@ -87,6 +88,13 @@ def unmet_affinity(binding: Binding) -> str:
         return ""
     asked = affinity_text(binding)
     return f"no cluster of {record.total_clusters} has {asked}, as its policy asks." if asked else ""
+
+
+def short_reason(workload: WorkloadFacts, context: PageContext) -> str:
+    """Why a workload is not where it should be, for a line: what no cluster has, or what it waits for."""
+    binding = context.model.bindings.get(workload.key) if workload.state == NOWHERE else None
+    unmet = unmet_affinity(binding) if binding is not None else ""
+    return unmet or reason_text(workload.why, context.now).partition(": trimtab approve")[0]
 
 
 def requirement_text(key: str, operator: str, values: Collection[str]) -> str:

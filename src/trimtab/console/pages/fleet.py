@@ -12,7 +12,7 @@ from trimtab.console.permissions import sees
 from trimtab.console.pictures.fleet_map import MapCluster, MapFlow, MapRegion
 from trimtab.console.pulse import PULSE_TOPICS
 from trimtab.console.text import cluster_path, natural_order, path_to, query_of, reason_text, workload_path
-from trimtab.console.why import unmet_affinity
+from trimtab.console.why import short_reason
 from trimtab.console.workload_facts import NOWHERE, STUCK, WAITING, WorkloadFacts
 
 MAX_NEEDS = 8
@@ -101,13 +101,8 @@ def group_by_place(clusters: Iterable[MapCluster], by: str) -> list[MapRegion]:
 
 def workload_need(workload: WorkloadFacts, context: PageContext) -> Need:
     path = workload_path(workload.key)
-    why = reason_text(workload.why, context.now)
-    binding = context.model.bindings.get(workload.key)
-    text = (
-        f"runs nowhere: {(binding is not None and unmet_affinity(binding)) or why}"
-        if workload.state == NOWHERE
-        else f"is stuck: {why}"
-    )
+    why = short_reason(workload, context)
+    text = f"runs nowhere: {why}" if workload.state == NOWHERE else f"is stuck: {why}"
     return Need(
         state=workload.state,
         subject=workload.title,
@@ -135,7 +130,7 @@ def waiting_needs(waiting: list[WorkloadFacts], context: PageContext) -> Iterato
     for workload in waiting:
         if workload.needs_approval:
             path = workload_path(workload.key)
-            text = f"waits for an approval: {workload.why.partition(': trimtab approve')[0]}"
+            text = f"waits: {short_reason(workload, context)}"
             yield Need(
                 state=WAITING, subject=workload.title, path=path, text=text, link="approve", link_path=path,
                 since=workload.since,

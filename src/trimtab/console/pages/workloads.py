@@ -9,6 +9,7 @@ from trimtab.console.page import PageContext, View, page
 from trimtab.console.permissions import sees
 from trimtab.console.pulse import PULSE_TOPICS
 from trimtab.console.text import natural_order, path_to, query_of, replaced
+from trimtab.console.why import short_reason
 from trimtab.console.workload_facts import MOVING, NOWHERE, PLACED, SHORT, STUCK, WAITING, Cell, WorkloadFacts
 
 WINDOW = 100
@@ -133,11 +134,15 @@ def heat(workload: WorkloadFacts, cell: Cell) -> int:
     return 1 + (share > 0.15) + (share > 0.35) + (share > 0.65)
 
 
-def workload_row(workload: WorkloadFacts, columns: list[Column], columns_version: Any) -> dict[str, Any]:
+def workload_row(
+    workload: WorkloadFacts, columns: list[Column], columns_version: Any, context: PageContext
+) -> dict[str, Any]:
+    reason = short_reason(workload, context) if workload.why else ""
     return {
         "id": f"w-{workload.key}",
-        "version": (workload.version_of_model, columns_version),
+        "version": (workload.version_of_model, columns_version, reason),
         "workload": workload,
+        "reason": reason,
         "_columns": columns,
         "_cells": lambda column: merged_cell(workload, column),
         "_heat": lambda cell: heat(workload, cell),
@@ -165,12 +170,12 @@ def rows_of(keys: list[str], context: PageContext, columns: list[Column]) -> lis
     columns_version = hash(tuple((column.name, column.state, column.first) for column in columns))
     group_of = GROUPS.get(context.query.get("by", "ns"))
     if group_of is None or context.query.get("sort"):
-        return [workload_row(workload, columns, columns_version) for workload in workloads]
+        return [workload_row(workload, columns, columns_version, context) for workload in workloads]
     rows: list[dict[str, Any]] = []
     for name, found in groupby(workloads, key=group_of):
         members = list(found)
         rows.append(group_row(name, members, len(columns) + 4))
-        rows += [workload_row(workload, columns, columns_version) for workload in members]
+        rows += [workload_row(workload, columns, columns_version, context) for workload in members]
     return rows
 
 
