@@ -50,7 +50,7 @@ from trimtab.server.auth.token_keys import KeyRing, SharedSecret
 from trimtab.server.auth.user import Caller, User
 from trimtab.server.background.admission_policy_status import AdmissionPolicyStatus
 from trimtab.server.background.api_service_objects import local_api_services
-from trimtab.server.background.bootstrap import bootstrap_objects
+from trimtab.server.background.bootstrap import bootstrap_objects, fleet_roles
 from trimtab.server.background.bootstrap_roles import update_bootstrap_roles
 from trimtab.server.background.flow_control_objects import FlowControlObjects
 from trimtab.server.background.garbage_collector import GarbageCollector
@@ -379,11 +379,15 @@ class ApiServer:
         is_new = not self.store.count(_ROLES_PREFIX)
         definitions = (_crd_of(kind, progress_columns=self._progress_columns) for kind in self._kinds_without_crd())
         await self.resource_store.create_missing(
-            (*_bootstrap_objects(), *definitions, *self._api_services()),
+            (*self._initial_objects(), *definitions, *self._api_services()),
             Caller(user_agent="kube-apiserver"),
         )
         if not is_new:
-            await update_bootstrap_roles(self.resource_store, _bootstrap_objects())
+            await update_bootstrap_roles(self.resource_store, self._initial_objects())
+
+    def _initial_objects(self) -> tuple[Raw, ...]:
+        is_of_fleet = self.catalogue.find_kind("work.karmada.io/v1alpha2", "ResourceBinding") is not None
+        return (*_bootstrap_objects(), *(fleet_roles() if is_of_fleet else ()))
 
     def _timestamp(self) -> str:
         return timestamp(self.resource_store.clock.now())

@@ -1,7 +1,14 @@
 """The initial objects of an API server."""
 
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
 from server.asgi import AsgiClient, with_asgi_client
-from trimtab.server.background.bootstrap import bootstrap_objects
+from trimtab.server.apiserver import ApiServer, ApiServerSettings
+from trimtab.server.background.bootstrap import bootstrap_objects, fleet_roles
+from trimtab.store.store import Store
 
 
 def test_namespaces_come_before_the_other_objects() -> None:
@@ -38,3 +45,28 @@ def test_users_of_a_namespace_do_not_write_what_limits_them() -> None:
         rules = next(obj["rules"] for obj in bootstrap_objects() if obj["metadata"]["name"] == name)
         writable = {resource for rule in rules if "update" in rule["verbs"] for resource in rule["resources"]}
         assert not writable & limiting
+
+
+def as_set(rules: list[dict[str, Any]]) -> set[tuple[str, str, str]]:
+    return {(g, r, v) for rule in rules for g in rule["apiGroups"] for r in rule["resources"] for v in rule["verbs"]}
+
+
+def test_readers_of_the_fleet_see_its_kinds_without_propagated_secrets() -> None:
+    view, edit = fleet_roles()
+    rights = as_set(view["rules"])
+    assert {verb for _, _, verb in rights} == {"get", "list", "watch"}
+    assert ("work.karmada.io", "resourcebindings", "list") in rights
+    kept = {("work.karmada.io", "*"), ("work.karmada.io", "works"), ("work.open-cluster-management.io", "*")}
+    kept |= {("cluster.karmada.io", "*"), ("cluster.karmada.io", "clusters/proxy")}
+    assert not {(group, resource) for group, resource, _ in rights} & kept
+    text = (files("trimtab.cli.support") / "installation.yaml").read_text()
+    installed = {obj["metadata"]["name"]: obj["rules"] for obj in yaml.safe_load_all(text) if "rules" in obj}
+    for role in (view, edit):
+        assert as_set(role["rules"]) == as_set(installed[role["metadata"]["name"]])
+
+
+def test_only_servers_of_a_control_plane_have_the_roles_of_the_fleet() -> None:
+    for serves, expected in ((True, True), (False, False)):
+        server = ApiServer(Store(), ApiServerSettings(serves=lambda kind, serves=serves: serves or not kind.custom))
+        names = {obj["metadata"]["name"] for obj in server._initial_objects()}
+        assert ({"trimtab-view", "trimtab-edit"} <= names) is expected

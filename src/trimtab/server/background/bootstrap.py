@@ -72,6 +72,30 @@ _GROUPS: dict[str, list[str]] = {
     "events.k8s.io": ["events"],
 }
 
+_FLEET_KINDS = (
+    (
+        [
+            *("policy.karmada.io", "apps.karmada.io", "autoscaling.karmada.io", "networking.karmada.io"),
+            *("trimtab.dev", "cluster.open-cluster-management.io"),
+        ],
+        ["*"],
+    ),
+    (
+        ["work.karmada.io"],
+        [
+            *("resourcebindings", "resourcebindings/status"),
+            *("clusterresourcebindings", "clusterresourcebindings/status"),
+        ],
+    ),
+    (["cluster.karmada.io"], ["clusters", "clusters/status"]),
+)
+"""Groups and resources of a control plane that readers of a namespace, or of everything, see."""
+_USERS_WRITE = (
+    ("policy.karmada.io", ["propagationpolicies", "overridepolicies"]),
+    ("trimtab.dev", ["disruptionbudgets"]),
+    ("cluster.open-cluster-management.io", ["placements", "managedclustersetbindings"]),
+)
+
 
 def _rule(verbs: list[str], group: str, resources: list[str]) -> Raw:
     return {"verbs": verbs, "apiGroups": [group], "resources": resources}
@@ -167,6 +191,17 @@ def _roles() -> Iterator[Raw]:
     yield _role("system:basic-user", [reviews, _rule(["create"], "authentication.k8s.io", ["selfsubjectreviews"])])
     yield _role("system:service-account-issuer-discovery", _nonresource_rules(_ISSUER))
     yield _role("system:monitoring", _nonresource_rules(["/healthz", "/livez", "/metrics", "/metrics/slis", "/readyz"]))
+
+
+def fleet_roles() -> Iterator[Raw]:
+    """Roles by which `view`, `edit` and `admin` include the kinds of a control plane; the chart has the same.
+
+    Works and ManifestWorks are left out: they contain propagated Secrets, which `view` does not read.
+    """
+    reads = [{"apiGroups": groups, "resources": resources, "verbs": _READ} for groups, resources in _FLEET_KINDS]
+    yield _role("trimtab-view", reads, label="view")
+    writes = [{"apiGroups": [group], "resources": resources, "verbs": _WRITE} for group, resources in _USERS_WRITE]
+    yield _role("trimtab-edit", writes, label="edit")
 
 
 def bootstrap_objects() -> Iterator[Raw]:
