@@ -142,3 +142,20 @@ def test_rows_of_a_plan_say_when_they_begin_and_what_happens_anyway(row: Planned
     before = (TargetCluster(name="c1", replicas=2),)
     shown = plan_row(row.but(before=before, after=(TargetCluster(name="c2", replicas=2),)), [])
     assert (shown["what"], shown["note"], shown["moved"]) == (what, note, 2)
+
+
+def test_users_who_may_not_list_clusters_see_no_numbers_of_clusters() -> None:
+    console = new_console()
+    fill(console)
+
+    def fleet_page(user: str) -> str:
+        cookie, _ = signed_in(console, user)
+        return asyncio.run(call(console, "/", cookie=cookie)).text
+
+    assert "clusters ready" in fleet_page("admin")
+    assert "storm brake" in fleet_page("admin")
+    hidden = fleet_page("stranger")
+    assert "You may not list clusters" in hidden
+    assert "clusters ready" not in hidden
+    assert "storm brake" not in hidden
+    assert "no budgets" in hidden

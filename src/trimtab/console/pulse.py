@@ -26,6 +26,8 @@ class Pulse(Facts):
     """quiet, slow or stop."""
     dark_share: float = 0.0
     hidden: int = 0
+    sees_clusters: bool = True
+    """Whether the user may list clusters; their numbers are left out otherwise."""
     freeze: str = ""
     """Why nothing may move; empty when moves are not frozen."""
 
@@ -56,6 +58,7 @@ def pulse_of(context: PageContext) -> Pulse:
         storm=storm_state(thresholds_of(context), len(clusters) - ready, len(clusters)),
         dark_share=1 - ready / len(clusters) if clusters else 0.0,
         hidden=visibility.hidden,
+        sees_clusters=visibility.clusters,
         freeze=format_freeze(freeze) if (freeze := freeze_of(context.model.policy)) is not None else "",
     )
 
