@@ -3,7 +3,12 @@
 import argparse
 import asyncio
 import signal
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from suites.karmada_agent import run_agents
 
 from trimtab.clock import WallClock
 from trimtab.runtime.declarations import load_declarations
@@ -23,6 +28,7 @@ async def serve(name: str, directory: Path, address: str, port: int) -> None:
     member = world[plan.name]
     member.address = ApiServerAddress(address, port, authority.certificate.read_text())
     await world.start()
+    agents = asyncio.ensure_future(run_agents(member, WallClock()))
     listener = Listener(member.server.app, address, port, authority)
     await listener.start()
     stopped = asyncio.Event()
@@ -30,6 +36,7 @@ async def serve(name: str, directory: Path, address: str, port: int) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     write_kubeconfig(directory / "kubeconfig", authority, {name: f"https://{address}:{port}"})
     await stopped.wait()
+    agents.cancel()
     await listener.stop()
     await world.stop()
 

@@ -16,7 +16,7 @@ from trimtab.runtime.cache import Cache
 from trimtab.server.subresources.pod_runtime import KubeletAnswer, LogLine, select_lines
 from trimtab.simulate.kubelet_metrics import METRICS_PAGES, MILLI, NodeUsage, PodUsage, format_metrics
 from trimtab.simulate.kubelets.kubelets import Kubelets
-from trimtab.simulate.kubelets.machine import SimulatedMachine
+from trimtab.simulate.kubelets.machine import KUBELET_PORT, SimulatedMachine
 from trimtab.simulate.kubelets.pod_reports import PODS
 from trimtab.simulate.usage import SimulatedUsage
 
@@ -119,7 +119,7 @@ def configuration(machine: SimulatedMachine) -> Raw:
     return {
         "kubeletconfig": {
             "address": "0.0.0.0",  # noqa: S104 - what a kubelet reports; nothing listens there
-            "port": 10250,
+            "port": KUBELET_PORT,
             "healthzPort": 10248,
             "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": True}},
             "authorization": {"mode": "Webhook"},

@@ -13,6 +13,7 @@ def test_node_object_describes_the_machine() -> None:
     assert node["metadata"]["labels"]["topology.kubernetes.io/region"] == "eu"
     assert node["status"]["allocatable"]["cpu"] == "4"
     assert node["status"]["addresses"][0]["address"] == "172.16.0.1"
+    assert node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == 10250
 
 
 def test_condition_keeps_its_transition_time_until_its_status_changes() -> None:

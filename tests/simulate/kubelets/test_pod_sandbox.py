@@ -129,3 +129,22 @@ def test_files_of_a_claim_outlive_the_pods_that_mount_it() -> None:
             await member.client.delete(PODS, "default", name, grace_seconds=0)
 
     run_in_whole_cluster(scenario)
+
+
+def test_variables_have_addresses_and_what_the_node_can_allocate() -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        fields = {"HOST": "status.hostIP", "HOSTS": "status.hostIPs", "POD": "status.podIP", "PODS": "status.podIPs"}
+        variables = [{"name": key, "valueFrom": {"fieldRef": {"fieldPath": path}}} for key, path in fields.items()]
+        limit = {"containerName": "main", "resource": "limits.cpu"}
+        variables.append({"name": "LIMIT", "valueFrom": {"resourceFieldRef": limit}})
+        command = ["sh", "-c", "echo $HOST $HOSTS $POD $PODS $LIMIT"]
+        container = {"name": "main", "image": "busybox", "command": command, "env": variables}
+        await member.client.create(PODS, {**pod("p"), "spec": {"containers": [container]}})
+        await asyncio.sleep(10)
+        status = (await member.client.get(PODS, "default", "p"))["status"]
+        host, own = status["hostIP"], status["podIP"]
+        cores = member.kubelets.machines[member.pods[0].spec.node_name].capacity["cpu"] // 1000
+        log = await member.client.fetch("/api/v1/namespaces/default/pods/p/log")
+        assert log.body.decode().splitlines()[0] == f"{host} {host} {own} {own} {cores}"
+
+    run_in_whole_cluster(scenario)

@@ -12,6 +12,7 @@ from trimtab.api.quantity import parse_quantity
 from trimtab.api.value import Raw
 
 _REFERENCE = re.compile(r"\$\$|\$\((\w[\w.-]*)\)")
+NOTHING: Mapping[str, str] = {}
 _KEYED_FIELD = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]\Z")
 
 
@@ -102,8 +103,10 @@ def _references(source: Raw, config_map: str, secret: str, name: str) -> set[Con
     return found
 
 
-def environment_of(container: Raw, pod: Raw, config: PodConfig) -> dict[str, str]:
-    """All variables of the container; raises `MissingConfig`."""
+def environment_of(
+    container: Raw, pod: Raw, config: PodConfig, allocatable: Mapping[str, str] = NOTHING
+) -> dict[str, str]:
+    """All variables of the container; raises `MissingConfig`. What a node can allocate is the limit of who has none."""
     metadata, spec = pod["metadata"], pod["spec"]
     variables = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
     variables["HOSTNAME"] = spec.get("hostname") or metadata["name"]
@@ -117,7 +120,8 @@ def environment_of(container: Raw, pod: Raw, config: PodConfig) -> dict[str, str
                 found = _read(config, kind, reference)
                 variables |= {f"{prefix}{key}": value for key, value in found.items()}
     for variable in container.get("env") or ():
-        value = _value_of(variable, container, pod, config)
+        resource = (variable.get("valueFrom") or {}).get("resourceFieldRef")
+        value = resource_value(resource, container, pod, allocatable) if resource else _value_of(variable, pod, config)
         if value is not None:
             variables[variable["name"]] = _REFERENCE.sub(
                 lambda match: "$" if match[0] == "$$" else variables.get(match[1], match[0]), value
@@ -134,14 +138,12 @@ def _read(config: PodConfig, kind: str, reference: Raw) -> dict[str, str]:
     raise MissingConfig(f'{kind.lower()} "{reference.get("name")}" not found')
 
 
-def _value_of(variable: Raw, container: Raw, pod: Raw, config: PodConfig) -> str | None:
+def _value_of(variable: Raw, pod: Raw, config: PodConfig) -> str | None:
     source = variable.get("valueFrom")
     if not source:
         return variable.get("value") or ""
     if field := source.get("fieldRef"):
         return field_value(pod, field.get("fieldPath") or "")
-    if resource := source.get("resourceFieldRef"):
-        return resource_value(resource, container, pod)
     for part, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
         if reference := source.get(part):
             value = _read(config, kind, reference).get(reference.get("key") or "")
@@ -178,14 +180,14 @@ def _quoted(value: str) -> str:
     return orjson.dumps(value).decode()
 
 
-def resource_value(reference: Raw, container: Raw | None, pod: Raw) -> str:
+def resource_value(reference: Raw, container: Raw | None, pod: Raw, allocatable: Mapping[str, str]) -> str:
     """A request or limit in units of the divisor, rounded up; `container` unless the reference names another."""
     if name := reference.get("containerName"):
         container = next((one for one in _containers(pod["spec"]) if one["name"] == name), None)
     part, _, resource = (reference.get("resource") or "").partition(".")
     amount = (((container or {}).get("resources") or {}).get(part) or {}).get(resource)
     if amount is None:
-        return "0" if part == "requests" else ""
+        amount = "0" if part == "requests" else allocatable.get(resource, "0")
     divisor = parse_quantity(reference.get("divisor") or "0") or 1
     return str(math.ceil(parse_quantity(amount) / divisor))
 

@@ -11,6 +11,7 @@ from trimtab.simulate.containers.files import Directory
 from trimtab.simulate.fleet import NodePlan
 
 KUBELET_VERSION = "v1.32.0"
+KUBELET_PORT = 10250
 PRESSURES = {
     "memory": ("MemoryPressure", "KubeletHasInsufficientMemory", "KubeletHasSufficientMemory", "memory"),
     "disk": ("DiskPressure", "KubeletHasDiskPressure", "KubeletHasNoDiskPressure", "disk space"),
@@ -84,6 +85,7 @@ def node_object(machine: SimulatedMachine, now: datetime) -> Raw:
                 {"type": "InternalIP", "address": machine.address},
                 {"type": "Hostname", "address": plan.name},
             ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": KUBELET_PORT}},
             "nodeInfo": {
                 "kubeletVersion": KUBELET_VERSION,
                 "kubeProxyVersion": "",

@@ -1,7 +1,7 @@
 """What the containers of one simulated pod share and see: volumes, environment, the names of their node."""
 
 import random
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from trimtab.api.value import Raw
@@ -21,6 +21,8 @@ from trimtab.simulate.containers.environment import (
 from trimtab.simulate.containers.files import Directory, FileOwner, Files
 from trimtab.simulate.containers.input_buffer import InputBuffer
 from trimtab.simulate.containers.programs import ContainerContext, has_conventions
+from trimtab.simulate.kubelets.machine import SimulatedMachine
+from trimtab.simulate.kubelets.pod_status import pod_address
 
 NO_CONFIG = PodConfig({})
 
@@ -31,13 +33,13 @@ class PodSandbox:
     def __init__(
         self,
         pod: Raw,
-        host_files: MutableMapping[str, Directory],
+        machine: SimulatedMachine,
         rng: random.Random,
         files_of_claim: Callable[[str, str], Directory],
         now: Callable[[], datetime],
     ) -> None:
         self._pod = pod
-        self._host_files = host_files
+        self._machine = machine
         self._rng = rng
         self._now = now
         self._files_of_claim = files_of_claim
@@ -67,7 +69,7 @@ class PodSandbox:
         if not self._needs_config:
             return ""
         try:
-            environment_of(container, self._pod, self.config)
+            self._environment_of(container)
             for mount in container.get("volumeMounts") or ():
                 self._volume(mount["name"])
         except MissingConfig as fault:
@@ -94,7 +96,7 @@ class PodSandbox:
         for mount in container.get("volumeMounts") or ():
             volume = self._volume(mount["name"])
             mounts[mount["mountPath"]] = volume
-        environment = environment_of(container, self._pod, self.config)
+        environment = self._environment_of(container)
         context = {**(self._pod["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}
         owner = FileOwner(int(context.get("runAsUser") or 0), int(context.get("fsGroup") or 0))
         return ContainerContext(
@@ -106,6 +108,20 @@ class PodSandbox:
             self._now,
         )
 
+    def _environment_of(self, container: Raw) -> dict[str, str]:
+        return environment_of(container, self._addressed_pod(), self.config, self._allocatable)
+
+    @property
+    def _allocatable(self) -> Mapping[str, str]:
+        return self._machine.plan.pool.capacity
+
+    def _addressed_pod(self) -> Raw:
+        """The pod with its addresses, which its status has only after its first container has started."""
+        host, status = self._machine.address, self._pod.get("status") or {}
+        own = host if self._pod["spec"].get("hostNetwork") else pod_address(self._pod["metadata"]["uid"])
+        addresses = {"hostIP": host, "hostIPs": [{"ip": host}], "podIP": own, "podIPs": [{"ip": own}]}
+        return {**self._pod, "status": {**addresses, **status}}
+
     def _volume(self, name: str) -> Directory:
         if name not in self._shared:
             volumes = self._pod["spec"].get("volumes") or ()
@@ -115,7 +131,7 @@ class PodSandbox:
 
     def _fill(self, volume: Raw) -> Directory:
         if host := volume.get("hostPath"):
-            return self._host_files.setdefault(host["path"], {})
+            return self._machine.host_files.setdefault(host["path"], {})
         if claim := volume.get("persistentVolumeClaim"):
             return self._files_of_claim(self._pod["metadata"]["namespace"], claim.get("claimName") or "")
         if source := volume.get("configMap"):
@@ -134,7 +150,7 @@ class PodSandbox:
 
     def _downward_value(self, item: Raw) -> str:
         if resource := item.get("resourceFieldRef"):
-            return resource_value(resource, None, self._pod)
+            return resource_value(resource, None, self._pod, self._allocatable)
         return field_value(self._pod, (item.get("fieldRef") or {}).get("fieldPath") or "")
 
     def _projected_files(self, source: Raw) -> Directory:

@@ -176,7 +176,7 @@ class PodWorkers:
         now = self._times.now()
         machine = self._machines[pod.spec.node_name]
         sandbox = self.pods.sandboxes[key] = PodSandbox(
-            entry.raw, machine.host_files, self._rng, self._claim_files.of_claim, self._times.wall_time
+            entry.raw, machine, self._rng, self._claim_files.of_claim, self._times.wall_time
         )
         lifecycle = PodLifecycle(
             pod, entry.raw, self._behaviour_of(pod), now, self._times.to_wall_time, sandbox.context_of
