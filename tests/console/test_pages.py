@@ -1,6 +1,7 @@
 """Every page, with ordinary and with hostile names: what a name contains never becomes an element or an attribute."""
 
 import asyncio
+import re
 from html.parser import HTMLParser
 from importlib import resources
 from urllib.parse import quote
@@ -159,3 +160,11 @@ def test_users_who_may_not_list_clusters_see_no_numbers_of_clusters() -> None:
     assert "clusters ready" not in hidden
     assert "storm brake" not in hidden
     assert "no budgets" in hidden
+
+
+def test_patterns_of_fields_are_valid_in_browsers() -> None:
+    """Browsers read them with the flag `v`, in which a hyphen in a set is escaped; a wrong pattern checks nothing."""
+    templates = resources.files("trimtab.console") / "templates"
+    patterns = [found for file in templates.iterdir() for found in re.findall(r'pattern="([^"]*)"', file.read_text())]
+    assert patterns
+    assert not [pattern for pattern in patterns if re.search(r"\[-|-\]", pattern)]

@@ -6,6 +6,7 @@ from typing import Any
 from trimtab.api.kinds.disruption import DisruptionBudget, Move
 from trimtab.api.kinds.rebalancer import WorkloadRebalancer
 from trimtab.api.value import Raw, Value
+from trimtab.api.wording import verb
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, is_condition_true
 from trimtab.controllers.movement.binding_moves import (
@@ -129,13 +130,32 @@ class RebalanceFacts(Facts):
 
     @property
     def state(self) -> str:
-        if self.finished is not None:
-            return "failed" if self.count("Failed") else "done"
-        if self.cancelled:
+        if self.finished is not None and self.count("Failed"):
+            return "failed"
+        if self.cancelled and (self.finished is None or self.count("Cancelled")):
             return "stop"
+        if self.finished is not None:
+            return "done"
         if self.suspended:
             return "pause"
         return "stuck" if self.stalled else "move"
+
+    @property
+    def settled(self) -> int:
+        """The workloads that were rescheduled, whatever came of it; those of an aborted rebalance that never began are not."""
+        return self.count("Done", "NoChange", "Failed")
+
+    @property
+    def progress(self) -> str:
+        """How far it is, in a sentence."""
+        moving, blocked, withdrawn = self.count("Moving"), self.count("Blocked"), self.count("Cancelled")
+        pending = len(self.rows) - self.settled - moving - blocked - withdrawn
+        parts = [f"{self.settled} of {len(self.rows)} {verb(self.settled, 'is', 'are')} settled"]
+        parts += [f"{moving} {verb(moving, 'moves', 'move')}"] if moving else []
+        parts += [f"{blocked} {verb(blocked, 'is', 'are')} blocked"] if blocked else []
+        parts += [f"{pending} {verb(pending, 'waits for its', 'wait for their')} turn"] if pending else []
+        parts += [f"{withdrawn} {verb(withdrawn, 'was', 'were')} withdrawn before the start"] if withdrawn else []
+        return f"{', '.join(parts)}."
 
     def count(self, *phases: str) -> int:
         return sum(row.phase in phases for row in self.rows)

@@ -64,6 +64,11 @@ def reason_text(stored: str, now: datetime) -> str:
     return STORED_TIME.sub(time, text)
 
 
+def without_command(stored: str) -> str:
+    """The reason of a wait for an approval without the command that gives it."""
+    return stored.partition(": trimtab approve")[0]
+
+
 def budget_reason(name: str, stored: str, now: datetime) -> str:
     """The reason of a budget beside its name, which it need not repeat."""
     return reason_text(stored.removeprefix(f"budget {name}: "), now)

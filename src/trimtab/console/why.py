@@ -9,7 +9,7 @@ from trimtab.api.value import Object
 from trimtab.api.wording import plural
 from trimtab.console.facts import Facts
 from trimtab.console.page import PageContext
-from trimtab.console.text import reason_text
+from trimtab.console.text import reason_text, without_command
 from trimtab.console.workload_facts import NOWHERE, STUCK, WorkloadFacts
 from trimtab.decide.explain import explain
 from trimtab.decide.explanation import ClusterExplanation, Explanation
@@ -94,7 +94,7 @@ def short_reason(workload: WorkloadFacts, context: PageContext) -> str:
     """Why a workload is not where it should be, for a line: what no cluster has, or what it waits for."""
     binding = context.model.bindings.get(workload.key) if workload.state == NOWHERE else None
     unmet = unmet_affinity(binding) if binding is not None else ""
-    return unmet or reason_text(workload.why, context.now).partition(": trimtab approve")[0]
+    return unmet or reason_text(without_command(workload.why), context.now)
 
 
 def requirement_text(key: str, operator: str, values: Collection[str]) -> str:

@@ -10,6 +10,7 @@ from console.fake_console import NOW, call, fill, new_console, rebalance_job, si
 from trimtab.api.kinds.work import TargetCluster
 from trimtab.api.value import Raw
 from trimtab.console.application import Console
+from trimtab.console.facts import rebalance_facts
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.plan_result import MOVE, Plan, PlannedWorkload
 
@@ -75,3 +76,25 @@ def test_rebalance_with_a_workload_that_failed_is_not_shown_as_done(phase: str, 
         text = asyncio.run(call(console, path, cookie=cookie)).text
         assert f"{told}</span>" in text, path
         assert ('<span class="state s-done">' in text) == (phase != "Failed"), path
+
+
+def test_aborted_rebalance_says_what_was_withdrawn() -> None:
+    job = rebalance_job("web")
+    (one,) = job.status.observed_workloads
+    phases = ("Done", "NoChange", "Cancelled", "Cancelled")
+    status = job.status.but(observed_workloads=tuple(one.but(phase=phase) for phase in phases))
+    going = rebalance_facts(job.but(spec=job.spec.but(cancel=True), status=status.but(finish_time=None)))
+    ended = rebalance_facts(job.but(spec=job.spec.but(cancel=True), status=status.but(finish_time=NOW)))
+    assert (going.state, ended.state, ended.settled) == ("stop", "stop", 2)
+    assert ended.progress == "2 of 4 are settled, 2 were withdrawn before the start."
+    late = status.but(observed_workloads=tuple(one.but(phase=phase) for phase in ("Done", "Done")), finish_time=NOW)
+    assert rebalance_facts(job.but(spec=job.spec.but(cancel=True), status=late)).state == "done"
+
+
+def test_progress_of_a_rebalance_counts_in_singular_and_plural() -> None:
+    job = rebalance_job("web")
+    (one,) = job.status.observed_workloads
+    phases = ("Done", "Moving", "Blocked", "Pending", "")
+    status = job.status.but(observed_workloads=tuple(one.but(phase=phase) for phase in phases))
+    told = rebalance_facts(job.but(status=status)).progress
+    assert told == "1 of 5 is settled, 1 moves, 1 is blocked, 2 wait for their turn."

@@ -16,7 +16,7 @@ from trimtab.console.permissions import sees
 from trimtab.console.pictures.charts import LoadChange
 from trimtab.console.pictures.fleet_map import MapFlow
 from trimtab.console.pulse import PULSE_TOPICS
-from trimtab.console.text import path_to, query_of
+from trimtab.console.text import path_to, query_of, without_command
 from trimtab.controllers.well_known import REQUESTER
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.plan_result import (
@@ -178,7 +178,8 @@ def row_kind(row: PlannedWorkload) -> str:
 def note_of(row: PlannedWorkload) -> str:
     """How and when it begins, or why not."""
     if row.refusal is not None:
-        return f"in steps: {row.refusal.message}" if row.start == STEPS else row.refusal.message
+        message = without_command(row.refusal.message)  # nothing waits yet that could be approved
+        return f"in steps: {message}" if row.start == STEPS else message
     return row.note or {NOW: "at once", STEPS: "in steps", LATER: "later"}.get(row.start, "")
 
 
@@ -433,7 +434,7 @@ def run(context: PageContext) -> View:
         ],
         "more": max(0, len(rows) - MAX_ROWS),
         "total": len(job.rows),
-        "settled": job.count("Done", "NoChange", "Failed", "Cancelled"),
+        "settled": job.settled,
         "moving": job.count("Moving"),
         "blocked": job.count("Blocked"),
         "pending": job.count("Pending"),
