@@ -27,7 +27,15 @@ from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Key, Meta
 from trimtab.controllers import well_known
 from trimtab.controllers.movement import state
-from trimtab.controllers.movement.gate import BudgetBusy, GateResult, apply_gate, move_started_events, options_for
+from trimtab.controllers.movement.gate import (
+    BudgetBusy,
+    GateResult,
+    apply_gate,
+    move_started_events,
+    options_for,
+    removes_last_copy,
+)
+from trimtab.decide.gate import Transfer
 from trimtab.decide.karmada import decide
 from trimtab.decide.request import placement_request_of
 
@@ -277,3 +285,65 @@ def test_only_voluntary_moves_wait_for_an_approval() -> None:
     assert (shares(refused), refused.refusal and refused.refusal.code) == ({"m1": 4}, "ApprovalRequired")
     for cause in ("ClusterFailover", "ApplicationFailover", "Scale"):
         assert admitted(web({"m1": 4}), careful, cause=cause).is_complete, cause
+
+
+def test_scaling_goes_on_while_moves_are_frozen() -> None:
+    frozen = DisruptionPolicy(
+        metadata=Meta(name="default"), spec=DisruptionPolicySpec(freeze=Freeze(reason="rehearsal"))
+    )
+    assert shares(admitted(web({"m1": 1}, replicas=4), frozen, cause="Scale")) != {"m1": 1}
+    assert shares(admitted(web({"m1": 1}, replicas=4), frozen)) == {"m1": 1}
+
+
+def test_a_move_that_takes_everything_at_once_keeps_the_last_ready_copy_until_it_is_replaced() -> None:
+    at_once = MoveOptions(mode="AtOnce")
+    lonely, others = web({"m3": 4}), web({"m1": 2, "m3": 2})
+    m3 = serving_cluster("m3")
+    assert admitted(lonely, *FLEET, m3, options=at_once).holds
+    assert not admitted(others, *FLEET, m3, options=at_once).holds
+    assert not admitted(lonely, *FLEET, m3, options=at_once, cause="ClusterFailover").holds
+
+
+def test_of_objects_without_replicas_the_last_applied_copy_is_not_drained_at_once() -> None:
+    def of_settings(*applied: str) -> Binding:
+        subject = binding(clusters=dict.fromkeys(("m1", "m2", "m3"), 0))
+        resource = subject.spec.resource.but(api_version="v1", kind="ConfigMap")
+        items = tuple(status_item(name, applied=name in applied) for name in ("m1", "m2", "m3"))
+        return subject.but(spec=subject.spec.but(resource=resource), status=subject.status.but(aggregated_status=items))
+
+    planned = [Transfer("m1", 0), Transfer("m2", 0)]
+    view = FakeView(FLEET)
+    assert removes_last_copy(of_settings("m1", "m2"), planned, view)
+    assert removes_last_copy(of_settings("m2"), planned, view)
+    assert not removes_last_copy(of_settings("m1", "m3"), planned, view)
+    assert not removes_last_copy(of_settings(), planned, view)
+
+
+def test_of_workloads_the_last_ready_copy_counts() -> None:
+    planned = [Transfer("m1", 2)]
+    assert removes_last_copy(web({"m1": 2}), planned, FakeView(FLEET))
+    assert not removes_last_copy(web({"m1": 3}), planned, FakeView(FLEET))
+    assert not removes_last_copy(web({"m1": 2, "m2": 1}), planned, FakeView(FLEET))
+    starting = web({"m1": 2})
+    item = status_item("m1", status={"readyReplicas": 0})
+    starting = starting.but(status=starting.status.but(aggregated_status=(item,)))
+    assert not removes_last_copy(starting, planned, FakeView(FLEET))
+
+
+def test_a_rebalancer_without_move_options_moves_by_default() -> None:
+    requested = state.request(web({"m1": 4}), NOON, "Rebalance", "job")
+    job = WorkloadRebalancer(metadata=Meta(name="job"), spec=RebalancerSpec())
+    assert options_for(requested, FakeView([job])) == options_for(web({"m1": 4}), FakeView())
+
+
+def test_only_voluntary_moves_need_an_approval_and_budgets() -> None:
+    asks = budget(approval="Required", max_concurrent=0)
+    assert admitted(web({"m1": 4}), asks).refusal is not None
+    failover = admitted(web({"m1": 4}), asks, cause="ClusterFailover")
+    assert (failover.refusal, failover.charged_budgets) == (None, ())
+
+
+def test_a_decision_that_takes_nothing_away_needs_no_approval() -> None:
+    asks = budget(approval="Required", max_concurrent=0)
+    grown = admitted(web({"m1": 2}, replicas=4), asks)
+    assert (grown.refusal, shares(grown)) == (None, {"m1": 2, "m2": 2})

@@ -3,19 +3,22 @@
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 from builders import NOON, binding, cluster, frozen, placement, status_item
 from views import FakeView
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.work import Binding, GracefulEvictionTask, TargetCluster
 from trimtab.api.profile import UPSTREAM
+from trimtab.api.value import Condition
 from trimtab.controllers.contract import RecordEvent
+from trimtab.controllers.movement import purge_guard
 from trimtab.controllers.movement.graceful_eviction import (
     bindings_leaving_cluster,
     concerns_evictions,
     graceful_eviction,
 )
-from trimtab.controllers.well_known import TAINT_MANAGER
+from trimtab.controllers.well_known import APPLIED_PLACEMENT, TAINT_MANAGER
 
 AFTER = NOON + timedelta(seconds=602)
 
@@ -166,3 +169,51 @@ def test_a_cluster_that_leaves_the_fleet_does_not_keep_what_was_evicted_from_it(
     going = cluster("m1")
     going = going.but(metadata=going.metadata.but(deletion_timestamp=NOON))
     assert tasks_after(subject, going, cluster("m2")) == 1
+
+
+def test_an_eviction_is_not_cancelled_while_the_taint_is_not_tolerated() -> None:
+    def cancelled(*taints: str, **options: Any) -> bool:
+        subject = leaving(status_item("m1"), status_item("m2", "Unhealthy"), producer=TAINT_MANAGER)
+        effects = graceful_eviction(subject, FakeView([cluster("m1", *taints), cluster("m2")], **options))
+        return any(isinstance(effect, RecordEvent) and effect.reason == "EvictionCancelled" for effect in effects)
+
+    assert cancelled()
+    assert cancelled("x:NoSchedule")
+    assert not cancelled("x:NoExecute")
+
+
+def test_a_tolerated_taint_cancels_an_eviction_until_its_seconds_are_over() -> None:
+    rule = placement(clusterTolerations=[{"key": "x", "operator": "Exists", "tolerationSeconds": 100}])
+    subject = leaving(status_item("m1"), status_item("m2", "Unhealthy"), producer=TAINT_MANAGER)
+    annotations = subject.metadata.annotations | {APPLIED_PLACEMENT: msgspec.json.encode(rule).decode()}
+    subject = subject.but(metadata=subject.metadata.but(annotations=annotations))
+    for seconds, tasks in ((39, 0), (40, 1)):  # tainted a minute ago
+        now = NOON + timedelta(seconds=seconds)
+        assert tasks_after(subject, cluster("m1", "x:NoExecute"), cluster("m2"), now=now) == tasks
+
+
+def test_an_eviction_from_a_cluster_that_is_gone_is_not_cancelled() -> None:
+    subject = leaving(status_item("m1"), status_item("m2", "Unhealthy"), producer=TAINT_MANAGER)
+    assert tasks_after(subject, cluster("m2")) == 1
+
+
+def test_only_a_recovery_or_other_taints_concern_the_evictions_from_a_cluster() -> None:
+    subject = leaving()
+    view = FakeView([subject])
+    ready, dark, tainted = cluster("m1"), cluster("m1", ready="False"), cluster("m1", "x:NoExecute")
+    for old, new, concerned in (
+        (dark, ready, True),
+        (tainted, ready, True),
+        (ready, ready, False),
+        (None, ready, False),
+        (ready, None, False),
+    ):
+        assert list(bindings_leaving_cluster(old, new, view)) == ([key_of(subject)] if concerned else [])
+
+
+def test_a_binding_without_evictions_is_left_alone() -> None:
+    idle = binding(clusters={"m1": 2})
+    assert list(graceful_eviction(idle, FakeView([cluster("m1")]))) == []
+    assert not concerns_evictions(None, idle)
+    unconfirmed = Condition(type=purge_guard.UNCONFIRMED, status="True")
+    assert concerns_evictions(None, idle.but(status=idle.status.but(conditions=(unconfirmed,))))

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from builders import MINUTE, NOON, deployment
+from builders import MINUTE, NOON, binding, deployment, placement, status_item
 from views import FakeView
 
 from controllers.movement.test_gate import FLEET, budget, web
@@ -19,18 +19,24 @@ from trimtab.api.value import Meta
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Effect, RequeueAfter, WriteSequence
 from trimtab.controllers.movement import binding_moves, state
-from trimtab.controllers.movement.approval import approval_text
+from trimtab.controllers.movement.approval import APPROVAL_REQUIRED, approval_text
 from trimtab.controllers.movement.gate import MOVE_BLOCKED
 from trimtab.controllers.movement.move_start import (
     BLOCKED_SECONDS,
     FIRST_RETRY_SECONDS,
+    LEFTOVER_TIME,
     PAUSE_AFTER_REVERT,
+    falls_back,
+    grows_over_leftovers,
     is_blocked,
     removes_replicas,
     seconds_until_move,
     start_move,
+    with_pending_approval,
+    without_pending_approval,
 )
 from trimtab.controllers.propagation.scheduling.intent import SchedulingIntent
+from trimtab.decide.gate import GateRefusal, Transfer
 from trimtab.decide.karmada import BindingDecision, decide
 from trimtab.decide.request import placement_request_of
 
@@ -174,3 +180,98 @@ def test_the_move_that_waits_for_an_approval_is_the_one_of_the_last_decision() -
             e for e in start(web({"m1": 4}, status_pending_approval=earlier), required) if isinstance(e, Binding)
         )
         assert written.status.pending_approval == PendingApproval(cause="Rebalance", clusters=wanted, since=since)
+
+
+def finished_move(ago: timedelta | None) -> Move:
+    cause = binding_moves.MoveCause("Rebalance", "trimtab-mover")
+    move = binding_moves.move_of_binding(web({"m1": 4}), Transfer("m2", 2, (("m1", 2),)), cause, NOON)
+    if ago is None:
+        return move
+    return binding_moves.with_outcome(move, "Done", "", NOON - ago)
+
+
+def leftovers_delay(subject: Binding, *moves: Move, cause: str = "Rebalance") -> bool:
+    view = FakeView([subject, *FLEET, *moves], raws=[deployment()])
+    return grows_over_leftovers(subject, decided(subject), cause, view)
+
+
+def with_leftovers(ready: int = 2, **fields: Any) -> Binding:
+    """All is placed in m1, and m2 still reports replicas of a move that has finished."""
+    items = (status_item("m1", status={"readyReplicas": 4}), status_item("m2", status={"readyReplicas": ready}))
+    subject = web({"m1": 4}, **fields)
+    return subject.but(status=subject.status.but(aggregated_status=items))
+
+
+def test_replicas_of_a_move_that_has_just_finished_delay_the_next_one() -> None:
+    just = finished_move(LEFTOVER_TIME - timedelta(seconds=1))
+    assert leftovers_delay(with_leftovers(), just)
+    assert not leftovers_delay(with_leftovers(ready=0), just)
+    assert not leftovers_delay(with_leftovers()), "they may be of an autoscaler"
+    assert not leftovers_delay(with_leftovers(), finished_move(LEFTOVER_TIME))
+    assert not leftovers_delay(with_leftovers(), finished_move(None))
+
+
+def test_leftovers_delay_only_voluntary_moves_of_the_control_plane() -> None:
+    just = finished_move(timedelta(seconds=1))
+    for cause in ("PolicyChange", "ClusterFailover", "Scale"):
+        assert not leftovers_delay(with_leftovers(), just, cause=cause)
+    held = (HeldReplicas(cluster="m9", replicas=1, until=NOON + MINUTE),)
+    assert not leftovers_delay(with_leftovers(status_holds=held), just)
+
+
+def test_replicas_in_a_cluster_that_does_not_grow_delay_nothing() -> None:
+    items = (status_item("m1", status={"readyReplicas": 9}), status_item("m2", status={"readyReplicas": 0}))
+    subject = web({"m1": 4})
+    subject = subject.but(status=subject.status.but(aggregated_status=items))
+    assert not leftovers_delay(subject, finished_move(timedelta(seconds=1)))
+
+
+def test_a_move_removes_replicas_when_a_cluster_loses_some_or_leaves() -> None:
+    decision = decided(web({"m1": 4}))  # two each
+    assert removes_replicas(web({"m1": 4}), decision)
+    assert removes_replicas(web({"m3": 0}), decision)
+    assert not removes_replicas(web({"m1": 1}), decision)
+    assert removes_replicas(web({"m1": 1}, status_holds=(HeldReplicas(cluster="m9", replicas=1),)), decision)
+
+
+def test_only_a_blocked_move_makes_a_binding_blocked() -> None:
+    assert is_blocked(binding_moves.with_stalled_condition(web({"m1": 4}), MOVE_BLOCKED, "no", NOON))
+    assert not is_blocked(binding_moves.with_stalled_condition(web({"m1": 4}), "MoveReverted", "no", NOON))
+    assert not is_blocked(web({"m1": 4}))
+
+
+def test_only_a_reverted_move_pauses_the_next_one() -> None:
+    reverted = binding_moves.with_stalled_condition(web({"m1": 4}), "MoveReverted", "no", NOON)
+    blocked = binding_moves.with_stalled_condition(web({"m1": 4}), MOVE_BLOCKED, "no", NOON)
+    assert seconds_until(reverted, "Rebalance", FakeView()) == PAUSE_AFTER_REVERT.total_seconds()
+    assert seconds_until(blocked, "Rebalance", FakeView()) is None
+    assert seconds_until(web({"m1": 4}), "Rebalance", FakeView()) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "later"),
+    [("a", "b", True), ("b", "a", False), ("a", "a", False), ("", "b", False), ("gone", "b", False), ("a", "", False)],
+)
+def test_a_decision_falls_back_to_a_later_group_only(old: str, new: str, later: bool) -> None:
+    groups = [{"affinityName": name, "clusterNames": ["m1"]} for name in ("a", "b")]
+    subject = binding(clusters={"m1": 4}, placement=placement(clusterAffinities=groups))
+    subject = subject.but(status=subject.status.but(scheduler_observing_affinity_name=old))
+    decision = msgspec.structs.replace(decided(subject), affinity_name=new)
+    assert falls_back(subject, decision) is later
+
+
+def test_a_pending_approval_keeps_its_time_for_the_same_cause_and_goes_with_another_refusal() -> None:
+    subject = web({"m1": 4})
+    decision, view = decided(subject), FakeView(now=NOON + MINUTE)
+    required = GateRefusal(APPROVAL_REQUIRED, "ask")
+    waiting = with_pending_approval(subject, required, decision, "Drain", FakeView())
+    assert waiting.status.pending_approval is not None
+    assert waiting.status.pending_approval.since == NOON
+    assert with_pending_approval(waiting, required, decision, "Drain", view) is waiting
+    for cause, since in (("Drain", NOON), ("Rebalance", NOON + MINUTE)):
+        changed = with_pending_approval(waiting, required, decided(web({"m1": 6})), cause, view)
+        assert changed.status.pending_approval is not None
+        assert changed.status.pending_approval.since == since
+    other = with_pending_approval(waiting, GateRefusal("RateExhausted", "no"), decision, "Drain", view)
+    assert other.status.pending_approval is None
+    assert without_pending_approval(subject) is subject

@@ -251,3 +251,26 @@ def test_a_share_that_only_shrinks_needs_its_replacement_too() -> None:
     )
     (requeue,) = reconcile(half)
     assert isinstance(requeue, RequeueAfter)
+
+
+def settings_moving(*applied: str) -> Binding:
+    """An object without replicas leaves m1 for m2; m3 had it before."""
+    subject = binding(
+        clusters={"m2": 0, "m3": 0},
+        status_holds=(HeldReplicas(cluster="m1", replicas=0, since=NOON, until=LATER, reason="Rebalance"),),
+        status_replacement=StateBeforeMove(before=shares(m1=0, m3=0)),
+        status_aggregated_status=tuple(status_item(name, applied=name in applied) for name in ("m1", "m2", "m3")),
+    )
+    resource = subject.spec.resource.but(api_version="v1", kind="ConfigMap")
+    return subject.but(spec=subject.spec.but(resource=resource))
+
+
+@pytest.mark.parametrize(("applied", "released"), [(("m2",), True), (("m2", "m3"), True), (("m1", "m3"), False)])
+def test_an_object_without_replicas_is_replaced_when_it_is_applied_where_it_is_new(
+    applied: tuple[str, ...], released: bool
+) -> None:
+    subject = settings_moving(*applied)
+    works = [work(item) for item in subject.status.aggregated_status]
+    view = FakeView([cluster(name) for name in ("m1", "m2", "m3")] + works + [subject])
+    written = [effect for effect in replacement_hold(subject, view) if isinstance(effect, Binding)]
+    assert any(not one.status.holds for one in written) is released

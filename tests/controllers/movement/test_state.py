@@ -422,3 +422,59 @@ def all_value_types(type_: type[Value]) -> Iterator[type[Value]]:
 
 def test_every_value_of_the_check_is_a_kind_of_work() -> None:
     assert all(inspect.isclass(getattr(work_kinds, name)) for name in VALUES)
+
+
+@pytest.mark.parametrize(
+    ("now", "replicas", "left", "ready", "after"),
+    [
+        ({"m2": 3}, 3, 3, {"m2": 0}, {"m1": 3}),
+        ({"m2": 5}, 5, 3, {"m2": 0}, {"m1": 3, "m2": 2}),
+        ({"m2": 1}, 4, 3, {"m2": 1}, {"m1": 3, "m2": 1}),
+        ({"m2": 1}, 9, 3, {"m2": 1}, {"m1": 3, "m2": 1}),
+        ({"m2": 6}, 5, 3, {"m2": 9}, {"m2": 6}),
+        ({"m2": 2, "m3": 2}, 4, 3, {"m2": 2, "m3": 0}, {"m1": 2, "m2": 2}),
+    ],
+    ids=["all back", "no more than it had", "what is missing", "scaled up", "scaled down", "from the unready one"],
+)
+def test_a_recovered_cluster_gets_back_what_it_had_and_nothing_that_serves_elsewhere(
+    now: dict[str, int], replicas: int, left: int, ready: dict[str, int], after: dict[str, int]
+) -> None:
+    task = TASK.but(from_cluster="m1", replicas=left)
+    subject = binding(clusters=now, replicas=replicas, placement=DIVIDED, graceful_eviction_tasks=(task,))
+    assert current_placement(state.cancel(subject, task, ready)) == after
+
+
+@pytest.mark.parametrize(
+    ("now", "healthy", "restored"),
+    [
+        ({"m2": 1, "m3": 2}, (), True),
+        ({"m2": 1, "m3": 2}, ("m2",), True),
+        ({"m2": 1, "m3": 2}, ("m3",), False),
+        ({"m2": 2, "m3": 1}, (), False),
+    ],
+    ids=["nothing new is healthy", "an old one is healthy", "a new one is healthy", "an old one grew"],
+)
+def test_the_placement_from_before_an_eviction_is_restored_only_while_nothing_depends_on_the_new_one(
+    now: dict[str, int], healthy: tuple[str, ...], restored: bool
+) -> None:
+    task = TASK.but(from_cluster="m1", replicas=2)
+    before = PreviousPlacement(clusters=targets(m1=2, m2=1), since=NOON)
+    items = tuple(status_item(name, "Healthy" if name in healthy else "Unhealthy") for name in now)
+    subject = binding(
+        clusters=now,
+        placement=DIVIDED,
+        graceful_eviction_tasks=(task,),
+        status_previous_placement=before,
+        status_aggregated_status=items,
+    )
+    back = state.cancel(subject, task, dict.fromkeys(now, 9))
+    assert (current_placement(back) == {"m1": 2, "m2": 1}) is restored
+
+
+def test_the_state_before_the_first_of_several_moves_is_kept() -> None:
+    subject = moving()
+    assert state.state_before_move(subject, {"m2": 1}) == subject.status.replacement
+    finished = subject.but(status=subject.status.but(holds=()))
+    assert state.state_before_move(finished, {"m2": 1}).before == subject.spec.clusters
+    unknown = subject.but(status=subject.status.but(replacement=None))
+    assert state.state_before_move(unknown, {"m2": 1}).before == subject.spec.clusters

@@ -12,7 +12,13 @@ from plugins import clusters
 from static_fleet import StaticFleet, serving_cluster
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster, Taint, Toleration
-from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionPolicySpec, Move, OutageThresholds
+from trimtab.api.kinds.disruption import (
+    DisruptionPolicy,
+    DisruptionPolicySpec,
+    EvictionRate,
+    Move,
+    OutageThresholds,
+)
 from trimtab.api.kinds.policy import (
     ClusterFailoverBehavior,
     FailoverBehavior,
@@ -300,3 +306,82 @@ def test_unreadable_applied_placement_has_no_tolerations() -> None:
     for text in ("{", '{"a":' * 50_000, "5"):
         noted = one.but(metadata=one.metadata.but(annotations={well_known.APPLIED_PLACEMENT: text}))
         assert applied_tolerations(noted) is None
+
+
+@pytest.mark.parametrize("effect", ["NoSchedule", "PreferNoSchedule"])
+def test_taints_of_other_effects_evict_nothing(effect: str) -> None:
+    tainted, free = serving_cluster("m1", f"x:{effect}"), serving_cluster("m2")
+    assert reconcile(binding(clusters={"m1": 3}), tainted, free) == []
+    subject = binding(clusters={"m1": 3})
+    view = FakeView([subject, tainted])
+    assert list(bindings_in_tainted_cluster(serving_cluster("m1"), tainted, view)) == []
+    assert list(affected_binding(None, subject, view)) == []
+
+
+def test_a_change_of_taints_concerns_the_bindings_of_the_cluster() -> None:
+    subject, other = binding(clusters={"m1": 3}), binding("other", clusters={"m2": 3})
+    view = FakeView([subject, other])
+    free, tainted = serving_cluster("m1"), serving_cluster("m1", "x:NoExecute")
+    for old, new, concerned in (
+        (free, tainted, True),
+        (None, tainted, True),
+        (tainted, free, True),
+        (tainted, tainted, False),
+        (None, free, False),
+        (tainted, None, False),
+    ):
+        keys = list(bindings_in_tainted_cluster(old, new, view))
+        assert keys == ([key_of(subject)] if concerned else [])
+
+
+def test_the_toleration_of_one_taint_says_nothing_about_another() -> None:
+    """Its seconds count for the taints that it tolerates only."""
+    late = Taint(key="x", effect="NoExecute", time_added=NOON)
+    early = Taint(key="y", effect="NoExecute", time_added=NOON - timedelta(hours=1))
+    limited = Toleration(key="x", operator="Exists", toleration_seconds=60)
+    always = Toleration(key="y", operator="Exists")
+    assert eviction_time([late, early], (limited, always), NOON) == NOON + timedelta(seconds=60)
+    assert eviction_time([early], (limited, always), NOON) is None
+    assert eviction_time([late], (limited.but(toleration_seconds=-5),), NOON) == NOON
+    unknown_since = late.but(time_added=None)
+    assert eviction_time([unknown_since], (limited,), NOON) == NOON + timedelta(seconds=60)
+
+
+def test_slots_are_spaced_by_the_rate_and_never_in_the_past() -> None:
+    subject, tainted = binding(clusters={"m1": 3}), serving_cluster("m1", "x:NoExecute")
+    rated = DisruptionPolicy(
+        metadata=Meta(name="default"), spec=DisruptionPolicySpec(eviction_rate=EvictionRate(per_second=2))
+    )
+    view = FakeView([subject, tainted, rated])
+    assert eviction_slot(subject, tainted, view) == NOON
+    view.memory[LAST_EVICTION_SLOT, None] = NOON
+    assert eviction_slot(subject, tainted, view) == NOON + SECOND / 2
+    view.memory[LAST_EVICTION_SLOT, None] = NOON - 60 * SECOND
+    assert eviction_slot(subject, tainted, view) == NOON
+
+
+def test_a_rate_of_zero_spaces_nothing() -> None:
+    subject, tainted = binding(clusters={"m1": 3}), serving_cluster("m1", "x:NoExecute")
+    view = FakeView([subject, tainted], settings={"eviction-rate": 0})
+    view.memory[LAST_EVICTION_SLOT, None] = NOON
+    assert eviction_slot(subject, tainted, view) == NOON
+
+
+def test_the_calm_after_a_storm_is_over_after_its_time() -> None:
+    tainted = serving_cluster("m1", NOT_READY_TAINT)
+    view = FakeView([tainted])
+    for ago, factor in ((STORM_COOLDOWN - SECOND, 0.0), (STORM_COOLDOWN, 1.0)):
+        view.memory[LAST_STORM, None] = NOON - ago
+        assert eviction_rate_factor(tainted, view) == factor
+    view.memory[LAST_STORM, None] = NOON
+    view.profile = UPSTREAM
+    assert eviction_rate_factor(tainted, view) == 1.0
+
+
+def test_another_obstacle_is_an_event_of_its_own() -> None:
+    subject = with_stalled_condition(binding(clusters={"m1": 3}), "MoveBlocked", "another reason", NOON)
+    effects = reconcile(subject, serving_cluster("m1", "x:NoExecute"))
+    assert {effect.reason for effect in effects if isinstance(effect, RecordEvent)} == {"EvictionSkipped"}
+    (blocked,) = [effect for effect in effects if isinstance(effect, Binding)]
+    again = reconcile(blocked, serving_cluster("m1", "x:NoExecute"))
+    assert not [effect for effect in again if isinstance(effect, RecordEvent | Binding)]
