@@ -818,4 +818,32 @@ MUTANTS = (
         "path.startswith(p[:-1])",
         ("server/auth/test_authorize.py",),
     ),
+    Mutant(
+        "Only a bearer token is a token.",
+        "server/auth/authenticate.py",
+        'if scheme.lower() == "bearer" and token.strip():',
+        "if token.strip():",
+        ("server/auth/test_authenticate.py::test_only_a_bearer_token_is_a_token",),
+    ),
+    Mutant(
+        "A service account token is not valid in the second of its expiry.",
+        "server/auth/authenticate.py",
+        'if body["exp"] <= moment:',
+        'if body["exp"] < moment:',
+        ("server/auth/test_authenticate.py::test_a_token_is_valid_until_the_second_of_its_expiry",),
+    ),
+    Mutant(
+        "A service account token is not valid before its time.",
+        "server/auth/authenticate.py",
+        'if body["nbf"] > moment + CLOCK_LEEWAY_SECONDS:',
+        "if False:",
+        ("server/auth/test_authenticate.py::test_a_token_that_is_not_valid_yet_is_refused_beyond_the_leeway",),
+    ),
+    Mutant(
+        "A token of an account whose deletion is due is not valid.",
+        "server/auth/authenticate.py",
+        " and (not deleted_at or deleted_at > timestamp(now))",
+        "",
+        ("server/auth/test_authenticate.py::test_a_token_is_valid_until_the_deletion_of_its_account_is_due",),
+    ),
 )
