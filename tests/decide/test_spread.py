@@ -81,3 +81,41 @@ def test_each_selected_region_gets_a_cluster() -> None:
         placement_request(placement=spread(("region", 2, 2), ("cluster", 2, 3)), replicas=1), all_clusters
     )
     assert decision.clusters == [("m1", 1), ("m2", 1), ("m3", 1)]
+
+
+AGGREGATED = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}
+
+
+def outcome(rules: dict[str, Any], *members: Any, replicas: int = 1) -> Any:
+    """The selected clusters, or why there are none."""
+    decision = decide(placement_request(placement=rules, replicas=replicas), fleet(*members))
+    return [name for name, _ in decision.clusters] if decision.ok else decision.condition[2]
+
+
+def test_exactly_as_many_clusters_as_required_are_enough() -> None:
+    assert outcome(spread(("cluster", 2, 5)), member("m1"), member("m2")) == ["m1", "m2"]
+
+
+def test_no_more_clusters_are_selected_than_max_groups_whatever_the_capacity() -> None:
+    members = member("m1", 2), member("m2", 2), member("m3", 2)
+    assert outcome(spread(("cluster", 1, 2), **AGGREGATED), *members, replicas=5) == (
+        "failed to select clusters: no enough resource when selecting 2 clusters"
+    )
+    assert outcome(spread(("cluster", 1, 2), **AGGREGATED), *members, replicas=4) == ["m1", "m2"]
+
+
+def test_too_few_regions_are_an_error() -> None:
+    members = member("m1", region="a"), member("m2", region="a")
+    rules = spread(("region", 2, 2), ("cluster", 2, 2))
+    assert outcome(rules, *members) == (
+        "failed to select clusters: the number of feasible region is less than spreadConstraint.MinGroups"
+    )
+    assert outcome(rules, *members, member("m3", region="b")) in (["m1", "m3"], ["m2", "m3"])
+
+
+def test_too_few_clusters_in_the_regions_are_an_error() -> None:
+    members = member("m1", region="a"), member("m2", region="b")
+    assert outcome(spread(("region", 2, 2), ("cluster", 3, 3)), *members) == (
+        "failed to select clusters: the number of clusters is less than the cluster spreadConstraint.MinGroups"
+    )
+    assert outcome(spread(("region", 2, 2), ("cluster", 2, 3)), *members) == ["m1", "m2"]

@@ -293,4 +293,32 @@ MUTANTS = (
         "        if False:\n            limits",
         ("decide/test_karmada.py",),
     ),
+    Mutant(
+        "No more clusters are selected than the spread constraint allows.",
+        "decide/spread.py",
+        "count = min(len(ranked), constraint.max_groups)",
+        "count = len(ranked)",
+        ("decide/test_spread.py",),
+    ),
+    Mutant(
+        "Too few clusters satisfy no spread constraint.",
+        "decide/spread.py",
+        "    if len(ranked) < constraint.min_groups:\n",
+        "    if False:\n",
+        ("decide/test_spread.py",),
+    ),
+    Mutant(
+        "Too few regions satisfy no spread constraint.",
+        "decide/spread.py",
+        "    if len(regions.index.names) < wanted.min_groups:\n",
+        "    if False:\n",
+        ("decide/test_spread.py",),
+    ),
+    Mutant(
+        "Clusters without the capacity for all replicas satisfy no spread constraint.",
+        "decide/spread.py",
+        "if count == 0 or int(available[taken].sum()) < need:",
+        "if count == 0:",
+        ("decide/test_spread.py",),
+    ),
 )
