@@ -240,3 +240,45 @@ def test_a_move_stays_in_flight_while_only_the_stale_source_reports_enough_repli
     assert status.in_flight == in_flight
     status, _ = reconcile(workload_budget(before, max_unavailable=1), web({"m1": 3, "m2": 2}))
     assert status.in_flight == ()
+
+
+def test_moves_of_workloads_that_are_gone_are_not_in_flight() -> None:
+    in_flight = DisruptionBudgetStatus(
+        in_flight=(InFlightDisruption(object="Deployment/gone", replicas=1, from_="m1", since=NOON),)
+    )
+    status, _ = reconcile(workload_budget(in_flight, max_unavailable=2), web({"m1": 2, "m2": 2}), now=NOON + SECOND)
+    assert status.in_flight == ()
+
+
+def test_missing_replicas_are_counted_apart_by_their_cause() -> None:
+    in_flight = DisruptionBudgetStatus(
+        in_flight=(InFlightDisruption(object="Deployment/web", replicas=1, from_="m1", since=NOON),)
+    )
+    for ready, counts in (({"m1": 2, "m2": 2}, (1, 0)), ({"m1": 1, "m2": 1}, (1, 2)), ({"m1": 0, "m2": 0}, (1, 3))):
+        status, _ = reconcile(workload_budget(in_flight, max_unavailable=2), web(ready), now=NOON + SECOND)
+        assert (status.unavailable.voluntary, status.unavailable.involuntary) == counts
+    spare, _ = reconcile(workload_budget(max_unavailable=2), web({"m1": 9, "m2": 9}))
+    assert (spare.unavailable.voluntary, spare.unavailable.involuntary) == (0, 0)
+
+
+def test_held_replicas_are_not_missing() -> None:
+    in_flight = DisruptionBudgetStatus(
+        in_flight=(InFlightDisruption(object="Deployment/web", replicas=2, from_="m1", since=NOON),)
+    )
+    held = web({"m1": 2, "m2": 1}, status_holds=(HeldReplicas(cluster="m1", replicas=2),))
+    status, _ = reconcile(workload_budget(in_flight, max_unavailable=2), held, now=NOON + SECOND)
+    assert (status.unavailable.voluntary, status.unavailable.involuntary) == (0, 1)
+
+
+def test_a_budget_is_checked_again_when_time_changes_what_it_allows() -> None:
+    rate = DisruptionRate(disruptions=2, period="1h")
+    recent = RateStatus(recent=(RecentDisruption(at=NOON - 50 * 60 * SECOND),))
+    _, (wait,) = reconcile(workload_budget(DisruptionBudgetStatus(rate=recent), rate=rate), web({"m1": 2, "m2": 2}))
+    assert 600 <= wait < 601
+    night = workload_budget(windows=(BudgetWindow(schedule="0 13 * * *", duration="1h"),))
+    _, (wait,) = reconcile(night, web({"m1": 2, "m2": 2}))
+    assert 3600 <= wait < 3601
+    day = workload_budget(windows=(BudgetWindow(schedule="0 11 * * *", duration="3h"),))
+    _, (wait,) = reconcile(day, web({"m1": 2, "m2": 2}))
+    assert wait <= 61, "a window may close at any time"
+    assert reconcile(workload_budget(max_unavailable=1), web({"m1": 2, "m2": 2}))[1] == []
