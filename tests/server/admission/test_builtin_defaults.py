@@ -83,6 +83,24 @@ def test_services_get_distinct_addresses_and_node_ports_and_keep_them() -> None:
     with_asgi_client(scenario)
 
 
+def test_service_that_changes_its_type_loses_what_only_the_old_type_has() -> None:
+    async def scenario(client: AsgiClient) -> None:
+        path = "/api/v1/namespaces/default/services"
+        body = {"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}}
+        made = (await client("POST", path, body)).json()
+        assert made["spec"]["ports"][0]["nodePort"]
+        plain = (await client("PUT", f"{path}/s", {**made, "spec": {**made["spec"], "type": "ClusterIP"}})).json()
+        assert "nodePort" not in plain["spec"]["ports"][0]
+        assert "externalTrafficPolicy" not in plain["spec"]
+        assert plain["spec"]["clusterIP"] == made["spec"]["clusterIP"]
+        named = {**plain["spec"], "type": "ExternalName", "externalName": "example.com"}
+        answer = await client("PUT", f"{path}/s", {**plain, "spec": named})
+        assert answer.status == 200
+        assert not {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"} & answer.json()["spec"].keys()
+
+    with_asgi_client(scenario)
+
+
 def test_load_balancer_without_node_ports_gets_none() -> None:
     async def scenario(wire: AsgiClient) -> None:
         spec = {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": False, "ports": [{"port": 80}]}

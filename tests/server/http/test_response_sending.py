@@ -142,6 +142,22 @@ async def compressible_list(client: AsgiClient, query: str, accept: str) -> Slow
     return connection
 
 
+def test_compressed_list_of_at_most_a_part_is_sent_at_once_with_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(client: AsgiClient) -> None:
+        await fill(client)
+        head, body = (await compressible_list(client, "", "application/json")).sent
+        assert dict(head["headers"])[b"content-length"] == str(len(body["body"])).encode()
+        assert len(orjson.loads(gzip.decompress(body["body"]))["items"]) >= OBJECTS
+        monkeypatch.setattr(response_sending, "_COMPRESSED_BYTES", 1)
+        head, *parts = (await compressible_list(client, "", "application/json")).sent
+        assert b"content-length" not in dict(head["headers"])
+        assert len(parts) > 1
+        whole = gzip.decompress(b"".join(one["body"] for one in parts))
+        assert len(orjson.loads(whole)["items"]) >= OBJECTS
+
+    with_asgi_client(scenario)
+
+
 def test_documents_that_are_kept_compressed_are_not_compressed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_sending, "_GZIP_MIN_BYTES", 1024)
 

@@ -29,6 +29,19 @@ _GATED = {
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
+_TYPES_WITH_NODE_PORTS = ("LoadBalancer", "NodePort")
+_TYPES_WITH_ADDRESS = ("ClusterIP", *_TYPES_WITH_NODE_PORTS)
+_FIELDS_OF_SERVICE_TYPES = {
+    "clusterIP": _TYPES_WITH_ADDRESS,
+    "clusterIPs": _TYPES_WITH_ADDRESS,
+    "ipFamilies": _TYPES_WITH_ADDRESS,
+    "ipFamilyPolicy": _TYPES_WITH_ADDRESS,
+    "externalTrafficPolicy": _TYPES_WITH_NODE_PORTS,
+    "allocateLoadBalancerNodePorts": ("LoadBalancer",),
+    "healthCheckNodePort": ("LoadBalancer",),
+    "loadBalancerClass": ("LoadBalancer",),
+}
+"""Fields of a service that only these types have."""
 _CLUSTER_IPS = ipaddress.IPv4Network("10.96.0.0/12")
 _NODE_PORTS = range(30000, 32768)
 _TOLERATED_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -136,10 +149,10 @@ class BuiltinDefaults:
 
     def _default_service(self, obj: Raw, old: Raw | None) -> Raw:
         """Assign cluster IPs and node ports of a service, and keep the ones it has."""
-        spec: Raw = {**obj.get("spec", {})}
-        if spec.get("type") == "ExternalName":
-            return obj
         before: Raw = (old or {}).get("spec", {})
+        spec = _without_fields_of_old_type({**obj.get("spec", {})}, before)
+        if spec.get("type") == "ExternalName":
+            return {**obj, "spec": spec}
         if not spec.get("clusterIP"):
             spec["clusterIP"] = before.get("clusterIP") or self._free_address()
         spec["clusterIPs"] = spec.get("clusterIPs") or [spec["clusterIP"]]
@@ -176,6 +189,23 @@ class BuiltinDefaults:
             }
             for port in spec.get("ports") or ()
         ]
+
+
+def _without_fields_of_old_type(spec: Raw, before: Raw) -> Raw:
+    """The spec of a service whose type changes, without unchanged fields that only the old type has."""
+    kind, old_kind = spec.get("type"), before.get("type")
+    if old_kind is None or kind == old_kind:
+        return spec
+    unused = [name for name, kinds in _FIELDS_OF_SERVICE_TYPES.items() if old_kind in kinds and kind not in kinds]
+    kept = {name: value for name, value in spec.items() if name not in unused or value != before.get(name)}
+    ports, old_ports = spec.get("ports") or [], before.get("ports") or []
+    if kind not in _TYPES_WITH_NODE_PORTS and _node_ports(ports) == _node_ports(old_ports):
+        kept["ports"] = [{name: value for name, value in port.items() if name != "nodePort"} for port in ports]
+    return kept
+
+
+def _node_ports(ports: list[Raw]) -> set[int]:
+    return {port["nodePort"] for port in ports if port.get("nodePort")}
 
 
 def _with_default_tolerations(tolerations: list[Raw]) -> list[Raw]:

@@ -17,8 +17,8 @@ from trimtab.server.storage.uids import random_uid
 
 TO_YAML, TO_INDENTED_JSON = "to-yaml", "to-indented-json"
 _GZIP_MIN_BYTES = 128 * 1024
-_COMPRESSED_BYTES = 16 * 1024
-"""Compressed parts are sent when they have so many bytes together, the size of a record of TLS."""
+_COMPRESSED_BYTES = PART_BYTES
+"""Compressed parts are sent when they have so many bytes together; fewer are sent with the head, in one go."""
 _LONE_BYTES = 4 * PART_BYTES
 """What a response makes or compresses before others have a turn, if no other one is sent in parts: in under a millisecond."""
 _sent_in_parts: set[Exchange] = set()
@@ -169,16 +169,23 @@ async def _send_compressed(
         await send_response(whole, "", request, sender.exchange, sender.connection, sender.send_message)
         return
     headers += _GZIP_HEADERS
-    await sender.send_message({"type": "http.response.start", "status": response.code, "headers": headers})
-    compressor, compressed = _new_compressor(), b""
+    head = {"type": "http.response.start", "status": response.code, "headers": headers}
+    compressor, compressed, has_begun = _new_compressor(), b"", False
     made.reverse()
     while (part := made.pop() if made else await response.next_part()) is not None:
         compressed += compressor.compress(part)
         if len(compressed) >= _COMPRESSED_BYTES:
+            if not has_begun:
+                await sender.send_message(head)
+                has_begun = True
             await sender.send(compressed)
             compressed = b""
         await sender.pause_after(part)
     compressed += compressor.compress(b"" if response.verbatim else b"\n") + compressor.flush()
+    if not has_begun:
+        headers.append((b"content-length", str(len(compressed)).encode()))
+        sender.connection.join_writes()
+        await sender.send_message(head)
     await sender.send_message({"type": "http.response.body", "body": compressed})
 
 

@@ -181,7 +181,13 @@ class DaemonSet(Object):
     status: DaemonSetStatus = DaemonSetStatus()
 
 
-@kind(group="apps", version="v1", plural="controllerrevisions", custom=False)
+@kind(
+    group="apps",
+    version="v1",
+    plural="controllerrevisions",
+    custom=False,
+    validators=[workloads.check_controller_revision],
+)
 class ControllerRevision(Object):
     revision: int = 0
 
@@ -210,6 +216,13 @@ class ReplicationController(Object):
     status: ReplicaSetStatus = ReplicaSetStatus()
 
 
-@kind(group="", version="v1", plural="podtemplates", custom=False, defaults=[pods_defaults.pod_template_object])
+@kind(
+    group="",
+    version="v1",
+    plural="podtemplates",
+    custom=False,
+    defaults=[pods_defaults.pod_template_object],
+    validators=[workloads.check_pod_template_object],
+)
 class PodTemplate(Object):
     template: PodTemplateSpec = PodTemplateSpec()

@@ -4,7 +4,7 @@ import msgspec
 
 from trimtab.api.kind import kind
 from trimtab.api.kinds.native.defaults import network as network_defaults
-from trimtab.api.kinds.native.rules import network
+from trimtab.api.kinds.native.rules import endpoints, network
 from trimtab.api.value import IntOrString, Object, Value
 
 
@@ -53,7 +53,15 @@ class Service(Object):
     status: ServiceStatus = ServiceStatus()
 
 
-@kind(group="", version="v1", plural="endpoints", short=["ep"], custom=False, defaults=[network_defaults.endpoints])
+@kind(
+    group="",
+    version="v1",
+    plural="endpoints",
+    short=["ep"],
+    custom=False,
+    defaults=[network_defaults.endpoints],
+    validators=[endpoints.check_endpoints],
+)
 class Endpoints(Object):
     """No typed fields: nothing here reads them."""
 
@@ -64,6 +72,7 @@ class Endpoints(Object):
     plural="endpointslices",
     custom=False,
     defaults=[network_defaults.endpoint_slice],
+    validators=[endpoints.check_endpoint_slice],
 )
 class EndpointSlice(Object):
     """No typed fields: nothing here reads them."""
@@ -86,7 +95,14 @@ class Ingress(Object):
     status: IngressStatus = IngressStatus()
 
 
-@kind(group="networking.k8s.io", version="v1", plural="ingressclasses", namespaced=False, custom=False)
+@kind(
+    group="networking.k8s.io",
+    version="v1",
+    plural="ingressclasses",
+    namespaced=False,
+    custom=False,
+    validators=[network.check_ingress_class],
+)
 class IngressClass(Object):
     """No typed fields: nothing here reads them."""
 
@@ -98,6 +114,7 @@ class IngressClass(Object):
     short=["netpol"],
     custom=False,
     defaults=[network_defaults.network_policy],
+    validators=[network.check_network_policy],
 )
 class NetworkPolicy(Object):
     """No typed fields: nothing here reads them."""

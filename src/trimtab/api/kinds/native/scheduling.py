@@ -27,7 +27,14 @@ class Overhead(Value):
     pod_fixed: dict[str, QuantityText] = {}
 
 
-@kind(group="node.k8s.io", version="v1", plural="runtimeclasses", namespaced=False, custom=False)
+@kind(
+    group="node.k8s.io",
+    version="v1",
+    plural="runtimeclasses",
+    namespaced=False,
+    custom=False,
+    validators=[scheduling.check_runtime_class],
+)
 class RuntimeClass(Object):
     handler: str = ""
     overhead: Overhead | None = None

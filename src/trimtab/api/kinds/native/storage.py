@@ -79,12 +79,28 @@ class StorageClass(Object):
     volume_binding_mode: str | None = None
 
 
-@kind(group="storage.k8s.io", version="v1", plural="volumeattachments", namespaced=False, status=True, custom=False)
+@kind(
+    group="storage.k8s.io",
+    version="v1",
+    plural="volumeattachments",
+    namespaced=False,
+    status=True,
+    custom=False,
+    validators=[storage.check_volume_attachment],
+)
 class VolumeAttachment(Object):
     """No typed fields: nothing here reads them."""
 
 
-@kind(group="storage.k8s.io", version="v1", plural="csidrivers", namespaced=False, custom=False, name="CSIDriver")
+@kind(
+    group="storage.k8s.io",
+    version="v1",
+    plural="csidrivers",
+    namespaced=False,
+    custom=False,
+    name="CSIDriver",
+    validators=[storage.check_csi_driver],
+)
 class CsiDriver(Object):
     """No typed fields: nothing here reads them."""
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from api.kinds.native.native_validation import validation_error, with_change
@@ -114,3 +116,101 @@ def test_field_of_another_type_of_service_is_refused_at_creation(field: str, val
     service = with_change(SERVICE, "spec", field, to=value)
     assert error in validation_error("v1", "Service", service)
     assert validation_error("v1", "Service", service, service) == ""
+
+
+def policy_error(**spec: Any) -> str:
+    policy = {"metadata": {"name": "p"}, "spec": {"podSelector": {}, **spec}}
+    return validation_error("networking.k8s.io/v1", "NetworkPolicy", policy)
+
+
+@pytest.mark.parametrize(
+    ("port", "error"),
+    [
+        ({"port": 80, "endPort": 90, "protocol": "UDP"}, ""),
+        ({"port": "http"}, ""),
+        ({"endPort": 80}, "endPort: Invalid value: 80: may not be specified when `port` is not specified"),
+        (
+            {"port": "http", "endPort": 80},
+            "endPort: Invalid value: 80: may not be specified when `port` is non-numeric",
+        ),
+        ({"port": 80, "endPort": 79}, "endPort: Invalid value: 80: must be greater than or equal to `port`"),
+        ({"port": 80, "endPort": 65536}, "endPort: Invalid value: 65536: must be between 1 and 65535, inclusive"),
+        ({"port": 0}, "port: Invalid value: 0: must be between 1 and 65535, inclusive"),
+        ({"protocol": "ICMP"}, 'protocol: Unsupported value: "ICMP": supported values: "TCP", "UDP", "SCTP"'),
+    ],
+)
+def test_ports_of_network_policies_are_checked(port: Raw, error: str) -> None:
+    assert policy_error(egress=[{"ports": [port]}]) == (error and f"spec.egress[0].ports[0].{error}")
+
+
+@pytest.mark.parametrize(
+    ("peer", "error"),
+    [
+        ({"podSelector": {}, "namespaceSelector": {}}, ""),
+        ({"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}, ""),
+        ({}, ": Required value: must specify a peer"),
+        (
+            {"podSelector": {}, "ipBlock": {"cidr": "10.0.0.0/8"}},
+            ": Forbidden: may not specify both ipBlock and another peer",
+        ),
+        ({"ipBlock": {"cidr": ""}}, ".ipBlock.cidr: Required value"),
+        (
+            {"ipBlock": {"cidr": "10.0.0.0"}},
+            '.ipBlock.cidr: Invalid value: "10.0.0.0": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)',
+        ),
+        (
+            {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.0.0.0/8"]}},
+            '.ipBlock.except[0]: Invalid value: "10.0.0.0/8": must be a strict subset of `cidr`',
+        ),
+        (
+            {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["2001:db8::/64"]}},
+            '.ipBlock.except[0]: Invalid value: "2001:db8::/64": must be a strict subset of `cidr`',
+        ),
+    ],
+)
+def test_peers_of_network_policies_are_checked(peer: Raw, error: str) -> None:
+    assert policy_error(ingress=[{"from": [peer]}]) == (error and f"spec.ingress[0].from[0]{error}")
+
+
+def test_types_of_network_policies_are_checked() -> None:
+    assert policy_error(policyTypes=["Ingress", "Egress"]) == ""
+    unknown = 'spec.policyTypes[0]: Unsupported value: "Both": supported values: "Egress", "Ingress"'
+    assert policy_error(policyTypes=["Both"]) == unknown
+    assert "may not specify more than two policyTypes" in policy_error(policyTypes=["Ingress", "Egress", "Ingress"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "error"),
+    [
+        ({"controller": "example.com/ingress"}, ""),
+        ({}, "spec.controller: Required value"),
+        (
+            {"controller": "x"},
+            'spec.controller: Invalid value: "x": must be a domain-prefixed path (such as "acme.io/foo")',
+        ),
+        (
+            {"controller": "a.io/b", "parameters": {"kind": "", "name": "b"}},
+            "spec.parameters.kind: Required value: kind is required",
+        ),
+        (
+            {"controller": "a.io/b", "parameters": {"kind": "A", "name": "b", "scope": "Namespace"}},
+            "spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'",
+        ),
+        (
+            {"controller": "a.io/b", "parameters": {"kind": "A", "name": "b", "scope": "Cluster", "namespace": "x"}},
+            "spec.parameters.namespace: Forbidden: `parameters.scope` is set to 'Cluster'",
+        ),
+        (
+            {"controller": "a.io/b", "parameters": {"kind": "A", "name": "b", "scope": "Other"}},
+            'spec.parameters.scope: Unsupported value: "Other": supported values: "Cluster", "Namespace"',
+        ),
+    ],
+)
+def test_ingress_classes_are_checked(spec: Raw, error: str) -> None:
+    assert validation_error("networking.k8s.io/v1", "IngressClass", {"metadata": {"name": "c"}, "spec": spec}) == error
+
+
+def test_controller_of_an_ingress_class_does_not_change() -> None:
+    old, new = ({"metadata": {"name": "c"}, "spec": {"controller": name}} for name in ("a.io/b", "a.io/c"))
+    error = 'spec.controller: Invalid value: "a.io/c": field is immutable'
+    assert validation_error("networking.k8s.io/v1", "IngressClass", new, old) == error

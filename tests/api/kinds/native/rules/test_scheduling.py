@@ -1,3 +1,5 @@
+import pytest
+
 from api.kinds.native.native_validation import validation_error, with_change
 from trimtab.api.value import Raw
 
@@ -31,3 +33,34 @@ def test_system_prefix_is_reserved_for_known_classes() -> None:
         "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. "
         "error: system-x is not a known system priority class"
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"handler": "runc", "overhead": {"podFixed": {"cpu": "1"}}}, ""),
+        ({"handler": "A_"}, 'handler: Invalid value: "A_": a lowercase RFC 1123 label'),
+        (
+            {"handler": "x", "overhead": {"podFixed": {"cpu": "-1"}}},
+            'overhead.limits[cpu]: Invalid value: "-1": must be greater than or equal to 0',
+        ),
+        (
+            {"handler": "x", "scheduling": {"nodeSelector": {"A b": "c"}}},
+            'scheduling.nodeSelector: Invalid value: "A b"',
+        ),
+        (
+            {"handler": "x", "scheduling": {"tolerations": [{"key": "a", "operator": "Bad"}]}},
+            'scheduling.tolerations.tolerations[0].operator: Unsupported value: "Bad"',
+        ),
+    ],
+)
+def test_runtime_classes_are_checked(fields: Raw, error: str) -> None:
+    found = validation_error("node.k8s.io/v1", "RuntimeClass", {"metadata": {"name": "r"}, **fields})
+    assert found.startswith(error)
+    assert bool(found) == bool(error)
+
+
+def test_handler_of_a_runtime_class_does_not_change() -> None:
+    old, new = ({"metadata": {"name": "r"}, "handler": name} for name in ("x", "y"))
+    error = 'handler: Invalid value: "y": field is immutable'
+    assert validation_error("node.k8s.io/v1", "RuntimeClass", new, old) == error

@@ -100,3 +100,43 @@ def test_topology_and_class_of_a_storage_capacity_are_immutable() -> None:
     assert validation_error("storage.k8s.io/v1", "CSIStorageCapacity", {**capacity, "capacity": "-1"}) == (
         'capacity: Invalid value: "-1": must be greater than or equal to 0'
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        ({"persistentVolumeName": "p"}, ""),
+        ({}, "spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName"),
+        (
+            {"persistentVolumeName": "p", "inlineVolumeSpec": {}},
+            "spec.source: Forbidden: must specify exactly one of inlineVolumeSpec and persistentVolumeName",
+        ),
+    ],
+)
+def test_volume_attachments_are_checked(source: Raw, error: str) -> None:
+    new = {"metadata": {"name": "v"}, "spec": {"attacher": "a", "nodeName": "n", "source": source}}
+    assert validation_error("storage.k8s.io/v1", "VolumeAttachment", new) == error
+    without = {"metadata": {"name": "v"}, "spec": {"source": source}}
+    found = validation_error("storage.k8s.io/v1", "VolumeAttachment", without)
+    assert "spec.attacher: Required value" in found
+    assert 'spec.nodeName: Invalid value: ""' in found
+    changed = {**new, "spec": {**new["spec"], "nodeName": "m"}}
+    assert "field is immutable" in validation_error("storage.k8s.io/v1", "VolumeAttachment", changed, new)
+
+
+@pytest.mark.parametrize(
+    ("spec", "error"),
+    [
+        ({"volumeLifecycleModes": ["Ephemeral"], "fsGroupPolicy": "File"}, ""),
+        (
+            {"volumeLifecycleModes": ["X"]},
+            'spec.volumeLifecycleModes: Unsupported value: "X": supported values: "Persistent", "Ephemeral"',
+        ),
+        (
+            {"fsGroupPolicy": "X"},
+            'spec.fsGroupPolicy: Unsupported value: "X": supported values: "File", "None", "ReadWriteOnceWithFSType"',
+        ),
+    ],
+)
+def test_csi_drivers_are_checked(spec: Raw, error: str) -> None:
+    assert validation_error("storage.k8s.io/v1", "CSIDriver", {"metadata": {"name": "d"}, "spec": spec}) == error

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from api.kinds.native.native_validation import validation_error, with_change
@@ -207,3 +209,22 @@ def test_unknown_time_zone_is_refused_unless_it_is_stored() -> None:
     assert zone_faults("Europe/Berlin", None) == []
     assert zone_faults("bad-zone", None) == ['Invalid value: "bad-zone": unknown time zone bad-zone']
     assert zone_faults("bad-zone", "bad-zone") == []
+
+
+def test_pod_templates_are_checked() -> None:
+    def error(spec: Raw) -> str:
+        return validation_error("v1", "PodTemplate", {"metadata": {"name": "t"}, "template": {"spec": spec}})
+
+    assert error({"containers": [{"name": "a", "image": "b"}]}) == ""
+    assert error({"containers": []}) == "template.spec.containers: Required value"
+
+
+def test_controller_revisions_are_checked() -> None:
+    def error(old: Raw | None = None, **fields: Any) -> str:
+        return validation_error("apps/v1", "ControllerRevision", {"metadata": {"name": "r"}, **fields}, old)
+
+    assert error(revision=1, data={"a": 1}) == ""
+    assert error(revision=1) == "data: Required value: data is mandatory"
+    assert error(revision=-1, data={}) == "revision: Invalid value: -1: must be greater than or equal to 0"
+    old = {"metadata": {"name": "r"}, "revision": 1, "data": {"a": 1}}
+    assert error(old, revision=1, data={"a": 2}) == 'data: Invalid value: {"a":2}: field is immutable'

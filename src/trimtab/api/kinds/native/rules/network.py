@@ -1,14 +1,16 @@
-"""What kube-apiserver rejects in Services and Ingresses."""
+"""What kube-apiserver rejects in Services, Ingresses, IngressClasses and NetworkPolicies."""
 
 from collections.abc import Iterator, Sequence
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
-from trimtab.api.field_errors import duplicate, forbidden, invalid, not_supported, required
+from trimtab.api.field_errors import duplicate, forbidden, format_value, invalid, not_supported, required
 from trimtab.api.kinds.native.rules import common
 from trimtab.api.names import label_faults, subdomain_faults
 from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
+
+_CIDR_TEXT = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
 
 def check_service(new: Raw, old: Raw | None) -> Sequence[Cause]:
@@ -157,3 +159,110 @@ def _check_backend(backend: Raw, field: str) -> Iterator[Cause]:
         yield from common.check_port_number(port["number"], f"{field}.service.port.number")
     else:
         yield required(field, "port name or number is required")
+
+
+def check_ingress_class(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    spec = object_at(new, "spec")
+    controller, found = spec.get("controller", ""), list[Cause]()
+    host, _, path = controller.partition("/")
+    if not controller:
+        found.append(required("spec.controller"))
+    elif not host or not path:
+        text = 'must be a domain-prefixed path (such as "acme.io/foo")'
+        found.append(invalid("spec.controller", controller, text))
+    else:
+        found += [invalid("spec.controller", host, fault) for fault in subdomain_faults(host)]
+    if (parameters := spec.get("parameters")) is not None:
+        found += _check_class_parameters(parameters, "spec.parameters")
+    if old is not None and object_at(old, "spec").get("controller", "") != controller:
+        found.append(invalid("spec.controller", controller, common.IMMUTABLE))
+    return found
+
+
+def _check_class_parameters(parameters: Raw, field: str) -> Iterator[Cause]:
+    for name in ("kind", "name"):
+        if not parameters.get(name):
+            yield required(f"{field}.{name}", f"{name} is required")
+    scope, namespace = parameters.get("scope") or "Cluster", parameters.get("namespace")
+    yield from common.check_one_of(scope, ("Cluster", "Namespace"), f"{field}.scope")
+    if scope == "Namespace" and not namespace:
+        yield required(f"{field}.namespace", "`parameters.scope` is set to 'Namespace'")
+    if scope == "Cluster" and namespace is not None:
+        yield forbidden(f"{field}.namespace", "`parameters.scope` is set to 'Cluster'")
+
+
+def check_network_policy(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    spec = object_at(new, "spec")
+    found = [*common.check_selector(spec.get("podSelector"), "spec.podSelector")]
+    for part, peers in (("ingress", "from"), ("egress", "to")):
+        for index, rule in enumerate(spec.get(part) or ()):
+            field = f"spec.{part}[{index}]"
+            for number, port in enumerate(rule.get("ports") or ()):
+                found += _check_policy_port(port, f"{field}.ports[{number}]")
+            for number, peer in enumerate(rule.get(peers) or ()):
+                found += _check_policy_peer(peer, f"{field}.{peers}[{number}]")
+    types = spec.get("policyTypes") or []
+    if len(types) > 2:
+        text = "Invalid value: []networking.PolicyType{%s}: may not specify more than two policyTypes"
+        listed = ", ".join(format_value(one) for one in types)
+        return [*found, Cause("FieldValueInvalid", text % listed, "spec.policyTypes")]
+    for index, one in enumerate(types):
+        found += common.check_one_of(one, ("Egress", "Ingress"), f"spec.policyTypes[{index}]")
+    return found
+
+
+def _check_policy_port(port: Raw, field: str) -> Iterator[Cause]:
+    yield from common.check_one_of(port.get("protocol", "TCP"), ("TCP", "UDP", "SCTP"), f"{field}.protocol")
+    first, last = port.get("port"), port.get("endPort")
+    if first is not None:
+        yield from common.check_port_or_name(first, f"{field}.port")
+    if last is None:
+        return
+    if not isinstance(first, int):
+        why = "is not specified" if first is None else "is non-numeric"
+        yield invalid(f"{field}.endPort", last, f"may not be specified when `port` {why}")
+        return
+    if last < first:
+        yield invalid(f"{field}.endPort", first, "must be greater than or equal to `port`")
+    yield from common.check_port_number(last, f"{field}.endPort")
+
+
+def _check_policy_peer(peer: Raw, field: str) -> Iterator[Cause]:
+    block = peer.get("ipBlock")
+    selectors = [name for name in ("podSelector", "namespaceSelector") if peer.get(name) is not None]
+    for name in selectors:
+        yield from common.check_selector(peer[name], f"{field}.{name}")
+    if block is not None:
+        yield from _check_ip_block(block, f"{field}.ipBlock")
+    if block is None and not selectors:
+        yield required(field, "must specify a peer")
+    elif block is not None and selectors:
+        yield forbidden(field, "may not specify both ipBlock and another peer")
+
+
+def _check_ip_block(block: Raw, field: str) -> Iterator[Cause]:
+    text = block.get("cidr", "")
+    if not text:
+        yield required(f"{field}.cidr")
+        return
+    whole = _network(text)
+    if whole is None:
+        yield invalid(f"{field}.cidr", text, _CIDR_TEXT)
+        return
+    for index, exception in enumerate(block.get("except") or ()):
+        part = _network(exception)
+        if part is None:
+            yield invalid(f"{field}.except[{index}]", exception, _CIDR_TEXT)
+        elif part.version != whole.version or part == whole or not _is_within(part, whole):
+            yield invalid(f"{field}.except[{index}]", exception, "must be a strict subset of `cidr`")
+
+
+def _is_within(part: IPv4Network | IPv6Network, whole: IPv4Network | IPv6Network) -> bool:
+    return whole.prefixlen <= part.prefixlen and part.network_address in whole
+
+
+def _network(text: str) -> IPv4Network | IPv6Network | None:
+    try:
+        return ip_network(text, strict=False) if "/" in text else None
+    except ValueError:
+        return None

@@ -170,7 +170,7 @@ def check_pod_spec(spec: Raw, field: str) -> Iterator[Cause]:
             for fault in label_faults(value):
                 yield invalid(f"{field}.{key}", value, fault)
     yield from _check_affinity(object_at(spec, "affinity"), f"{field}.affinity")
-    yield from _check_tolerations(spec.get("tolerations") or [], f"{field}.tolerations")
+    yield from check_tolerations(spec.get("tolerations") or [], f"{field}.tolerations")
     yield from _check_topology_spread(spec.get("topologySpreadConstraints") or [], f"{field}.topologySpreadConstraints")
 
 
@@ -410,7 +410,7 @@ def _check_pod_term(term: Raw, field: str) -> Iterator[Cause]:
         yield invalid(f"{field}.topologyKey", key, fault)
 
 
-def _check_tolerations(tolerations: Sequence[Raw], field: str) -> Iterator[Cause]:
+def check_tolerations(tolerations: Sequence[Raw], field: str) -> Iterator[Cause]:
     for index, toleration in enumerate(tolerations):
         where = f"{field}[{index}]"
         key, operator = toleration.get("key", ""), toleration.get("operator", "")

@@ -1,10 +1,12 @@
-"""What kube-apiserver rejects in PriorityClasses."""
+"""What kube-apiserver rejects in PriorityClasses and RuntimeClasses."""
 
 from collections.abc import Sequence
 
-from trimtab.api.field_errors import forbidden, not_supported
-from trimtab.api.kinds.native.rules import common
+from trimtab.api.field_errors import forbidden, invalid, not_supported
+from trimtab.api.kinds.native.rules import common, pods
+from trimtab.api.names import label_faults
 from trimtab.api.paths import object_at
+from trimtab.api.quantity import parse_quantity
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -32,4 +34,18 @@ def check_priority_class(new: Raw, old: Raw | None) -> Sequence[Cause]:
     policy = new.get("preemptionPolicy")
     if policy not in ("PreemptLowerPriority", "Never"):
         found.append(not_supported("preemptionPolicy", policy or "", ["PreemptLowerPriority", "Never"]))
+    return found
+
+
+def check_runtime_class(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    handler = new.get("handler", "")
+    found = [invalid("handler", handler, fault) for fault in label_faults(handler)]
+    for name, amount in object_at(new, "overhead", "podFixed").items():
+        if parse_quantity(amount) < 0:
+            found.append(invalid(f"overhead.limits[{name}]", amount, "must be greater than or equal to 0"))
+    scheduling = object_at(new, "scheduling")
+    found += common.check_labels(scheduling.get("nodeSelector"), "scheduling.nodeSelector")
+    found += pods.check_tolerations(scheduling.get("tolerations") or (), "scheduling.tolerations.tolerations")
+    if old is not None and old.get("handler", "") != handler:
+        found.append(invalid("handler", handler, common.IMMUTABLE))
     return found

@@ -1,4 +1,4 @@
-"""What kube-apiserver rejects in PersistentVolumeClaims, PersistentVolumes, StorageClasses and CSIStorageCapacities."""
+"""What kube-apiserver rejects in claims, volumes, StorageClasses, VolumeAttachments, CSIDrivers and CSIStorageCapacities."""
 
 from collections.abc import Iterator, Sequence
 
@@ -89,4 +89,28 @@ def check_csi_storage_capacity(new: Raw, old: Raw | None) -> Sequence[Cause]:
     if old is not None:
         found += common.check_unchanged(topology, old.get("nodeTopology"), "nodeTopology")
         found += common.check_unchanged(class_name, old.get("storageClassName", ""), "storageClassName")
+    return found
+
+
+def check_volume_attachment(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    spec = object_at(new, "spec")
+    if old is not None:
+        changed = spec != object_at(old, "spec")
+        return [invalid("spec", spec, common.IMMUTABLE)] if changed else []
+    attacher, node, source = spec.get("attacher", ""), spec.get("nodeName", ""), object_at(spec, "source")
+    found = [] if attacher else [required("spec.attacher")]
+    text = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+    given = sum(source.get(name) is not None for name in ("inlineVolumeSpec", "persistentVolumeName"))
+    if given != 1:
+        found.append(forbidden("spec.source", text) if given else required("spec.source", text))
+    found += [invalid("spec.nodeName", node, fault) for fault in subdomain_faults(node)]
+    return found + [invalid("spec.attacher", attacher, fault) for fault in subdomain_faults(attacher.lower())]
+
+
+def check_csi_driver(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    spec, found = object_at(new, "spec"), list[Cause]()
+    for mode in spec.get("volumeLifecycleModes") or ():
+        found += common.check_one_of(mode, ("Persistent", "Ephemeral"), "spec.volumeLifecycleModes")
+    if (policy := spec.get("fsGroupPolicy")) is not None:
+        found += common.check_one_of(policy, ("File", "None", "ReadWriteOnceWithFSType"), "spec.fsGroupPolicy")
     return found

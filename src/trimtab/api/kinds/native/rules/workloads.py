@@ -367,3 +367,16 @@ def check_cron_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
     if old is None and len(name) > 52:
         found.append(invalid("metadata.name", name, "must be no more than 52 characters"))
     return found
+
+
+def check_pod_template_object(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    return list(pods.check_template(object_at(new, "template"), "template"))
+
+
+def check_controller_revision(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    found = list(common.check_not_negative(new.get("revision", 0), "revision"))
+    if new.get("data") is None:
+        return [*found, required("data", "data is mandatory")]
+    if old is not None and old.get("data") != new["data"]:
+        found.append(invalid("data", new["data"], common.IMMUTABLE))
+    return found
