@@ -146,3 +146,18 @@ def test_a_return_that_found_no_room_is_not_requested_again_and_again() -> None:
     ready = fallen_back(PREVIOUS.but(healthy_since=NOON - 5 * MINUTE))
     stalled = binding_moves.with_stalled_condition(ready, "NoFeasibleCluster", "no room", NOON)
     assert reconcile(stalled, roomy_cluster("m1"), roomy_cluster("m2")) == []
+
+
+def test_a_binding_that_is_deleted_or_scheduled_by_others_does_not_return() -> None:
+    ready = fallen_back(PREVIOUS.but(healthy_since=NOON - 5 * MINUTE))
+    clusters = roomy_cluster("m1"), roomy_cluster("m2")
+    assert reconcile(ready, *clusters)
+    assert reconcile(ready.but(metadata=ready.metadata.but(deletion_timestamp=NOON)), *clusters) == []
+    assert reconcile(ready.but(spec=ready.spec.but(scheduler_name="mine")), *clusters) == []
+
+
+def test_nothing_returns_while_no_cluster_is_feasible() -> None:
+    waiting = fallen_back(PREVIOUS.but(healthy_since=NOON - 4 * MINUTE))
+    closed = roomy_cluster("m1", "x:NoSchedule"), roomy_cluster("m2", "x:NoSchedule")
+    (after,) = reconcile(waiting, *closed)
+    assert after.status.previous_placement.healthy_since is None

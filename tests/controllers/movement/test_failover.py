@@ -20,7 +20,15 @@ from trimtab.api.kinds.policy import (
 from trimtab.api.kinds.work import ActiveEviction, Binding, GracefulEvictionTask, UnhealthyCluster
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.controllers.contract import RecordEvent, RequeueAfter, WriteSequence
-from trimtab.controllers.movement.failover import concerns_failover, failover, rollout_of
+from trimtab.controllers.movement.failover import (
+    FailoverTimers,
+    clusters_to_evict,
+    concerns_failover,
+    failover,
+    is_unhealthy,
+    rollout_of,
+    seconds_until_preconditions,
+)
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.lua.sandbox import run_script
 
@@ -377,3 +385,44 @@ def test_nothing_is_evicted_while_moves_are_frozen(profile: Profile) -> None:
     assert after is None or not after.spec.graceful_eviction_tasks
     assert not any(isinstance(effect, Move) for effect in effects)
     assert any(isinstance(effect, RequeueAfter) for effect in effects)
+
+
+def test_an_object_that_is_not_applied_is_not_unhealthy() -> None:
+    rules = ApplicationFailoverBehavior()
+    assert is_unhealthy(status_item("m1", "Unhealthy"), rules)
+    assert not is_unhealthy(status_item("m1", "Unhealthy", applied=False), rules)
+    assert not is_unhealthy(status_item("m1", "Unknown"), rules)
+    states = ApplicationFailoverBehavior(decision_conditions=DecisionConditions(healthy_state=("Unknown",)))
+    assert is_unhealthy(status_item("m1", "Unknown"), states)
+    assert not is_unhealthy(status_item("m1", "Unhealthy"), states)
+
+
+def test_a_cluster_outside_the_placement_has_no_timer() -> None:
+    effects = reconcile(web(status_item("m2", "Unhealthy"), clusters={"m1": 2}))
+    after = binding_after(effects)
+    assert after is None or after.status.unhealthy_clusters == ()
+
+
+def test_preconditions_delay_the_timer() -> None:
+    late = ApplicationFailoverBehavior(pre_conditions=ApplicationPreConditions(delay_seconds=60))
+    view = FakeView()
+    for ago, wait in ((59, 1.0), (60, None)):
+        item = status_item("m1", "Unhealthy", creation_timestamp=NOON - ago * SECOND)
+        assert seconds_until_preconditions(item, late, view) == wait
+    assert seconds_until_preconditions(status_item("m1", "Unhealthy"), late, view) == 0.0
+    settled = ApplicationFailoverBehavior(pre_conditions=ApplicationPreConditions(healthy_state=("Healthy",)))
+    assert seconds_until_preconditions(status_item("m1", "Unhealthy"), settled, view) == 0.0
+    assert seconds_until_preconditions(status_item("m1", "Unhealthy", settled=True), settled, view) is None
+    free = ApplicationFailoverBehavior(pre_conditions=ApplicationPreConditions())
+    assert seconds_until_preconditions(status_item("m1", "Unhealthy"), free, view) is None
+
+
+def test_only_an_own_eviction_that_nobody_suspended_delays_that_of_the_next_cluster() -> None:
+    own = "resource-binding-application-failover-controller"
+    due = FailoverTimers((), ["m2"], [])
+    for producer, suppressed, evicted in ((own, None, []), (own, True, ["m2"]), ("someone", None, ["m2"])):
+        task = GracefulEvictionTask(
+            from_cluster="m1", producer=producer, suppress_deletion=suppressed, clusters_before_failover=("m1", "m2")
+        )
+        subject = binding(clusters={"m2": 2}, graceful_eviction_tasks=(task,))
+        assert clusters_to_evict(subject, due, FakeView()) == evicted

@@ -17,8 +17,16 @@ from trimtab.api.kinds.policy import (
 from trimtab.api.kinds.work import Binding, GracefulEvictionTask, Work
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers import well_known
+from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import RequeueAfter
+from trimtab.controllers.movement.binding_moves import stalled_condition_of
 from trimtab.controllers.movement.graceful_eviction import graceful_eviction
+from trimtab.controllers.movement.purge_guard import (
+    PURGE_HELD,
+    UNCONFIRMED,
+    unpurged_copies,
+    with_purge_conditions,
+)
 from trimtab.controllers.propagation.dispatch import dispatch
 from trimtab.interpret.interpreter import Interpreter
 
@@ -108,3 +116,35 @@ def test_an_unconfirmed_purge_is_reported_until_the_old_copy_is_deleted() -> Non
 def test_each_kind_of_failover_has_its_own_deadline() -> None:
     by_application = leaving("Proceed", producer="resource-binding-application-failover-controller")
     assert works_by_cluster(list(dispatch(by_application, view_of(NOT_READY, NOON + 60 * SECOND)))) == {}
+
+
+def test_only_immediate_evictions_whose_copy_remains_are_waited_for() -> None:
+    subject = leaving("Hold")
+    view = view_of(NOT_READY, NOON)
+    assert [copy.cluster for copy in unpurged_copies(subject, [old_work()], view)] == ["m1"]
+    assert unpurged_copies(subject, [], view) == []
+    (task,) = subject.spec.graceful_eviction_tasks
+    graceful = subject.but(spec=subject.spec.but(graceful_eviction_tasks=(task.but(purge_mode="Gracefully"),)))
+    assert unpurged_copies(graceful, [old_work()], view) == []
+
+
+def test_a_copy_that_holds_the_workload_and_one_that_does_not_are_reported_apart() -> None:
+    late = NOON + 60 * SECOND
+    for then, held, unconfirmed in (("Hold", True, False), ("Proceed", False, True)):
+        after = with_purge_conditions(leaving(then), [old_work()], view_of(NOT_READY, late))
+        stalled = stalled_condition_of(after)
+        assert (stalled is not None and stalled.reason == PURGE_HELD) is held
+        assert is_condition_true(after.status.conditions, UNCONFIRMED) is unconfirmed
+
+
+def test_a_copy_stays_unconfirmed_until_it_is_deleted() -> None:
+    late = view_of(NOT_READY, NOON + 60 * SECOND)
+    unconfirmed = with_purge_conditions(leaving("Proceed"), [old_work()], late)
+    without_task = unconfirmed.but(spec=unconfirmed.spec.but(graceful_eviction_tasks=()))
+    assert is_condition_true(with_purge_conditions(without_task, [old_work()], late).status.conditions, UNCONFIRMED)
+    purged = with_purge_conditions(without_task, [], late)
+    assert not is_condition_true(purged.status.conditions, UNCONFIRMED)
+    assert with_purge_conditions(purged, [old_work()], late) == purged
+    staying = old_work()
+    staying = staying.but(metadata=staying.metadata.but(deletion_timestamp=None))
+    assert not is_condition_true(with_purge_conditions(without_task, [staying], late).status.conditions, UNCONFIRMED)

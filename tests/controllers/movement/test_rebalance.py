@@ -353,3 +353,72 @@ def test_a_rebalancer_whose_ttl_is_over_is_deleted_only_if_the_next_reconcile_st
     assert not [effect for effect in effects if isinstance(effect, Delete)]
     effects, _ = reconcile(after, there)
     assert [effect for effect in effects if isinstance(effect, Delete)]
+
+
+def progress(**fields: Any) -> tuple[str, str]:
+    """Phase and reason of a workload that was to be moved at noon."""
+    placed = fields.pop("clusters", {"m2": 2})
+    items = tuple(status_item(name) for name in placed)
+    stalled = fields.pop("stalled", "")
+    last = fields.pop("last", NOON + SECOND)
+    subject = binding(
+        clusters=placed,
+        reschedule_triggered_at=NOON,
+        status_last_scheduled_time=last,
+        status_aggregated_status=items,
+        **fields,
+    )
+    subject = binding_moves.with_stalled_condition(subject, stalled, "why", NOON) if stalled else subject
+    (observed,) = reconcile(job("web", status=moving()), subject)[1].status.observed_workloads
+    return observed.phase, observed.reason
+
+
+def test_a_workload_is_moved_when_the_decision_is_made_and_nothing_is_held_or_reverted() -> None:
+    assert progress() == ("Done", "")
+    assert progress(last=NOON) == ("Done", "")
+    assert progress(last=None) == ("Moving", "")
+    assert progress(status_holds=(HeldReplicas(cluster="m1", replicas=1),)) == ("Moving", "")
+    assert progress(stalled="MoveReverted") == ("Failed", "MoveReverted")
+    assert progress(stalled="EvictionBlocked") == ("Done", "")
+    assert progress(clusters={"m1": 2}) == ("NoChange", "")
+    assert progress(placement=None) == ("NoChange", "")
+
+
+def test_a_deleted_rebalancer_requests_nothing() -> None:
+    subject = job("web")
+    deleted = subject.but(metadata=subject.metadata.but(deletion_timestamp=NOON))
+    assert reconcile(deleted, binding(clusters={"m1": 2}))[0] == []
+
+
+def test_a_cancelled_rebalancer_requests_nothing_and_withdraws_only_what_is_pending() -> None:
+    effects, after = reconcile(job("web", cancel=True), binding(clusters={"m1": 2}))
+    assert phases(after) == {"web": "Cancelled"}
+    assert not [effect for effect in effects if isinstance(effect, Binding)]
+    decided = binding(
+        clusters={"m2": 2},
+        reschedule_triggered_at=NOON,
+        status_last_scheduled_time=NOON + SECOND,
+        status_aggregated_status=(status_item("m2"),),
+    )
+    effects, after = reconcile(job("web", cancel=True, status=moving()), decided)
+    assert phases(after) == {"web": "Done"}
+    assert not [effect for effect in effects if isinstance(effect, Binding)]
+    another = binding(
+        clusters={"m2": 2}, reschedule_triggered_at=NOON + MINUTE, status_last_scheduled_time=NOON - MINUTE
+    )
+    effects, _ = reconcile(job("web", cancel=True, status=moving()), another)
+    assert not [effect for effect in effects if isinstance(effect, Binding)], "another request has replaced it"
+
+
+def test_upstream_requests_each_workload_once() -> None:
+    fresh, requested = binding(clusters={"m1": 2}), binding(clusters={"m1": 2}, reschedule_triggered_at=NOON)
+    earlier = binding(clusters={"m1": 2}, reschedule_triggered_at=NOON - SECOND)
+    for subject, asked in ((fresh, True), (earlier, True), (requested, False)):
+        effects, after = reconcile(job("web"), subject, profile=UPSTREAM)
+        assert [item.result for item in after.status.observed_workloads] == ["Successful"]
+        assert bool([effect for effect in effects if isinstance(effect, Binding)]) is asked
+    _, missing = reconcile(job("ghost"), profile=UPSTREAM)
+    assert [item.reason for item in missing.status.observed_workloads] == ["ReferencedBindingNotFound"]
+    seen = RebalancerStatus(observed_workloads=(ObservedWorkload(workload=ref("web"), result="Successful"),))
+    effects, _ = reconcile(job("web", status=seen), fresh, profile=UPSTREAM)
+    assert not [effect for effect in effects if isinstance(effect, Binding)]
