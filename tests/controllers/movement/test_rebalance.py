@@ -17,7 +17,7 @@ from trimtab.api.kinds.rebalancer import (
     WorkloadSelector,
 )
 from trimtab.api.kinds.work import Binding, HeldReplicas, TargetCluster
-from trimtab.api.profile import UPSTREAM
+from trimtab.api.profile import TRIMTAB, UPSTREAM
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
 from trimtab.controllers.contract import Delete, RecordEvent, RequeueAfter
@@ -422,3 +422,17 @@ def test_upstream_requests_each_workload_once() -> None:
     seen = RebalancerStatus(observed_workloads=(ObservedWorkload(workload=ref("web"), result="Successful"),))
     effects, _ = reconcile(job("web", status=seen), fresh, profile=UPSTREAM)
     assert not [effect for effect in effects if isinstance(effect, Binding)]
+
+
+def test_a_workload_that_is_added_later_is_requested_at_that_time() -> None:
+    subject = binding(clusters={"m1": 2}, status_last_scheduled_time=NOON - MINUTE)
+    for generation, profile, at in ((1, TRIMTAB, NOON), (2, TRIMTAB, NOON + MINUTE), (2, UPSTREAM, NOON)):
+        effects, _ = reconcile(job("web", generation=generation), subject, now=NOON + MINUTE, profile=profile)
+        (requested,) = [effect for effect in effects if isinstance(effect, Binding)]
+        assert requested.spec.reschedule_triggered_at == at
+
+
+def test_upstream_records_no_events() -> None:
+    for profile, recorded in ((TRIMTAB, True), (UPSTREAM, False)):
+        effects, _ = reconcile(job("web"), binding(clusters={"m1": 2}), profile=profile)
+        assert bool([effect for effect in effects if isinstance(effect, RecordEvent)]) is recorded
