@@ -2,8 +2,9 @@
 
 import pytest
 
+from server.asgi import AsgiClient, with_asgi_client
 from trimtab.api.kind import Kind
-from trimtab.api.value import Object
+from trimtab.api.value import Object, Raw
 from trimtab.errors import ApiError, Conflict, Invalid
 from trimtab.server.registry.object_preparation import check_identity
 from trimtab.server.resources import ServedResource
@@ -41,3 +42,22 @@ def test_update_with_the_uid_of_another_object_is_refused() -> None:
 def test_version_that_is_no_number_is_refused() -> None:
     with pytest.raises(ApiError, match="invalid syntax"):
         check(resourceVersion="new")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/apis/coordination.k8s.io/v1/namespaces/default/leases", {"spec": {}}),
+        ("/apis/policy/v1/namespaces/default/poddisruptionbudgets", {"spec": {"maxUnavailable": 1}}),
+        ("/apis/node.k8s.io/v1/runtimeclasses", {"handler": "runc"}),
+    ],
+)
+def test_some_built_in_kinds_are_replaced_only_with_a_version(path: str, body: Raw) -> None:
+    async def scenario(client: AsgiClient) -> None:
+        made = (await client("POST", path, {"metadata": {"name": "a"}, **body})).json()
+        refused = await client("PUT", f"{path}/a", {"metadata": {"name": "a"}, **body})
+        assert refused.status == 422
+        assert "must be specified for an update" in refused.json()["message"]
+        assert (await client("PUT", f"{path}/a", made)).status == 200
+
+    with_asgi_client(scenario)

@@ -14,6 +14,23 @@ from trimtab.server.request.options import WriteOptions, parse_version
 from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.store.keys import ROOT
 
+_KINDS_REPLACED_BY_VERSION = frozenset(
+    (
+        "csidrivers.storage.k8s.io",
+        "csinodes.storage.k8s.io",
+        "csistoragecapacities.storage.k8s.io",
+        "leases.coordination.k8s.io",
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        "poddisruptionbudgets.policy",
+        "runtimeclasses.node.k8s.io",
+        "validatingadmissionpolicies.admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+        "validatingwebhookconfigurations.admissionregistration.k8s.io",
+        "volumeattachments.storage.k8s.io",
+    )
+)
+"""Built-in kinds that a client replaces only with the version it has read, as custom resources."""
+
 
 class ObjectPreparation:
     """Completes and checks new and changed objects; raises what the request is refused with."""
@@ -162,7 +179,7 @@ def check_identity(served: ServedResource, old: Raw, new: Raw, *, replaces: bool
             f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current_uid}",
         )
     if not version:
-        if replaces and served.kind.custom:
+        if replaces and (served.kind.custom or served.kind.id in _KINDS_REPLACED_BY_VERSION):
             cause = Cause(
                 "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
             )
