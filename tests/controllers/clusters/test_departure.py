@@ -33,3 +33,11 @@ def test_force_counts_only_for_a_deleted_cluster() -> None:
     assert not is_forced_out(changed(deletion_timestamp=NOON), TRIMTAB)
     assert is_forced_out(changed(annotations=force, deletion_timestamp=NOON), TRIMTAB)
     assert not is_forced_out(changed(annotations=force, deletion_timestamp=NOON), UPSTREAM)
+
+
+def test_upstream_drains_no_cluster_and_a_cluster_that_is_gone_is_not_drained() -> None:
+    drained = changed(annotations={"trimtab.dev/drain": "2026-03-01T12:00:00+00:00"})
+    assert is_drained(drained, TRIMTAB)
+    assert not is_drained(drained, UPSTREAM)
+    assert not is_drained(None, TRIMTAB)
+    assert not is_forced_out(None, TRIMTAB)

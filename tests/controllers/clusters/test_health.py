@@ -19,6 +19,10 @@ from trimtab.controllers.clusters.health import (
     format_taints,
     health,
     is_settled_probe,
+    ready_condition_of,
+    seconds_until_evacuation,
+    status_after_probe,
+    taints_for,
 )
 from trimtab.controllers.conditions import find_condition, is_condition_true
 from trimtab.controllers.contract import Delete, RecordEvent, RememberInProcess
@@ -198,3 +202,71 @@ def test_probes_of_a_cluster_that_is_not_ready_need_a_reconcile_each() -> None:
     assert not is_settled_probe((healthy_probe().findings, "7"), healthy_probe(), lost)
     ready = cluster("m1").but(metadata=Meta(name="m1", resource_version="7"))
     assert not is_settled_probe((failed_probe().findings, "7"), failed_probe(), ready)
+
+
+NOT_READY, UNREACHABLE = "cluster.karmada.io/not-ready", "cluster.karmada.io/unreachable"
+DELAY = {"evacuate-after-seconds": 60}
+
+
+def tainted(subject: Cluster, **more) -> list[tuple[str, str]]:
+    return [(taint.key, taint.effect) for taint in taints_for(subject, FakeView(**more))]
+
+
+def test_taints_follow_the_condition_and_those_of_users_stay() -> None:
+    others = ("mine:NoExecute", "mine:NoSchedule")
+    user = [("mine", "NoExecute"), ("mine", "NoSchedule")]
+    never = {"settings": {"evacuate-after-seconds": 0}}
+    dark = cluster("m1", *others, f"{UNREACHABLE}:NoSchedule", ready="False")
+    assert tainted(dark, **never) == [*user, (NOT_READY, "NoSchedule")]
+    silent = cluster("m1", *others, f"{NOT_READY}:NoSchedule", f"{NOT_READY}:NoExecute", ready="Unknown")
+    assert tainted(silent, **never) == [*user, (UNREACHABLE, "NoSchedule")]
+    ready = cluster("m1", *others, f"{NOT_READY}:NoSchedule", f"{NOT_READY}:NoExecute")
+    assert tainted(ready, **never) == user
+
+
+def test_a_cluster_that_stays_not_ready_is_evacuated_once() -> None:
+    dark = cluster("m1", f"{NOT_READY}:NoSchedule", ready="False")  # for a minute
+    both = [(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")]
+    assert tainted(dark, settings=DELAY) == both
+    assert tainted(dark, settings={"evacuate-after-seconds": 61}) == both[:1]
+    assert (
+        tainted(dark.but(spec=dark.spec.but(taints=taints_for(dark, FakeView(settings=DELAY)))), settings=DELAY) == both
+    )
+
+
+def test_only_a_cluster_that_is_not_ready_is_ever_evacuated() -> None:
+    view_ = FakeView(settings=DELAY)
+    assert seconds_until_evacuation(cluster("m1"), view_) is None
+    assert seconds_until_evacuation(cluster("m1", ready=""), view_) is None
+    dark = cluster("m1", ready="False")
+    (condition,) = dark.status.conditions
+    undated = dark.but(status=dark.status.but(conditions=(condition.but(last_transition_time=None),)))
+    assert seconds_until_evacuation(undated, view_) is None
+    assert seconds_until_evacuation(dark, FakeView(settings={"evacuate-after-seconds": 90})) == 30.0
+
+
+@pytest.mark.parametrize(
+    ("probe", "reason"),
+    [
+        (healthy_probe()._replace(reachable=False), "StatusCollectionFailed"),
+        (healthy_probe()._replace(online=False), "ClusterNotReachable"),
+        (healthy_probe()._replace(healthy=False), "ClusterNotReady"),
+        (healthy_probe(), "ClusterReady"),
+    ],
+)
+def test_every_failure_of_a_probe_makes_a_cluster_not_ready(probe: Probe, reason: str) -> None:
+    condition = ready_condition_of(probe)
+    assert (condition.reason, condition.status) == (reason, "True" if reason == "ClusterReady" else "False")
+
+
+def test_a_streak_counts_only_probes_with_the_same_result() -> None:
+    ready, threshold = cluster("m1"), {"settings": {"cluster-failure-threshold": 30}}
+    for streak, published in (
+        (Streak("False", NOON - timedelta(seconds=30)), "False"),
+        (Streak("False", NOON - timedelta(seconds=29)), "True"),
+        (Streak("True", NOON - timedelta(hours=1)), "True"),
+    ):
+        status, _ = status_after_probe(ready, view(probe=failed_probe(), streak=streak, **threshold))
+        condition = find_condition(status.conditions, "Ready")
+        assert condition is not None
+        assert condition.status == published
