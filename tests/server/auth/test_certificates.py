@@ -99,6 +99,20 @@ def test_damaged_or_half_written_pair_is_made_again(tmp_path: Path, file: str, d
         x509.load_pem_x509_certificate(certificate.read_bytes()).verify_directly_issued_by(issuer)
 
 
+def test_damaged_certificate_is_named_and_a_first_start_is_silent(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority = ensure_authority(tmp_path, [], NOW)
+    assert caplog.text == ""
+    damaged = authority.certificate_and_key("server")[0]
+    damaged.write_text("no certificate")
+    ensure_authority(tmp_path, [], NOW)
+    assert f"{damaged} is damaged, or does not fit its key: it is made again" in caplog.text
+    caplog.clear()
+    ensure_authority(tmp_path, [], NOW)
+    assert caplog.text == ""
+
+
 def test_authority_without_its_key_serves_until_its_certificates_expire(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -124,6 +124,8 @@ def _needs_renewal(authority: CertificateAuthority, name: str, now: datetime) ->
         if name != "ca":  # whose key is needed only to sign, and may be kept elsewhere
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
     except (OSError, ValueError):  # missing, damaged, or a pair of which only one half was written
+        if certificate.exists():
+            log.warning("%s is damaged, or does not fit its key: it is made again", certificate)
         return True
     return False
 
