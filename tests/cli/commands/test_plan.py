@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from move_helpers import MoveScenario, run_scenario
 
 from cli.scenarios import place_in_m1_and_m2
-from trimtab.cli.commands.plan import check_kinds, command, print_plan, write_plan
+from trimtab.cli.commands.plan import RebalanceSelection, check_kinds, command, print_plan, rebalance_spec, write_plan
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
 from trimtab.dryrun.fleet_state import fetch_fleet_state
@@ -76,6 +76,17 @@ def test_plan_file_is_private_and_has_a_hash(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
     read = msgspec.json.decode(file.read_bytes(), type=Plan)
     assert read.hash == digest_of(read)
+
+
+def test_plan_file_that_cannot_be_written_is_named_once(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^cannot write .*/missing/plan\.json: No such file or directory$"):
+        write_plan(Plan(), tmp_path / "missing" / "plan.json")
+
+
+def test_wrong_labels_are_reported_with_the_option_that_has_them() -> None:
+    served = [Resource("apps", "v1", "deployments", "Deployment")]
+    with pytest.raises(InputError, match=r"^--rebalance '\(\(\('"):
+        rebalance_spec(RebalanceSelection(("(((",), "deployment", "default"), served)
 
 
 @pytest.fixture

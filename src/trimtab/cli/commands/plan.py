@@ -210,7 +210,9 @@ def rebalance_spec(selection: RebalanceSelection, served: Sequence[Resource]) ->
     labels = [text for text in selection.selectors if text not in named]
     spec: Raw = {
         "workloads": [reference_to(text, selection.namespace or "default", served) for text in named],
-        "selectors": [selector_of(selection.kind, selection.namespace, text, served) for text in labels],
+        "selectors": [
+            selector_of(selection.kind, selection.namespace, text, served, option="--rebalance") for text in labels
+        ],
     }
     return {key: value for key, value in spec.items() if value}
 
@@ -236,6 +238,6 @@ def write_plan(plan: Plan, path: Path) -> None:
     try:
         replace_file(path, msgspec.json.format(msgspec.json.encode(plan)) + b"\n", mode=0o600)
     except OSError as fault:
-        raise InputError(f"cannot write {path}: {fault}") from fault
+        raise InputError(f"cannot write {path}: {fault.strerror or fault}") from fault
     use = f"carry it out with: trimtab apply-plan {path}" if not plan.change.is_loss else "a loss cannot be carried out"
     click.echo(f"plan {plan.hash[:12]} written to {path}; {use}", err=True)

@@ -104,13 +104,16 @@ async def workload_selector(client: Client, kind: str, namespace: str, selector:
     return selector_of(kind, namespace, selector, await client.resources())
 
 
-def selector_of(kind: str, namespace: str, selector: str, served: Sequence[Resource]) -> Raw:
+def selector_of(
+    kind: str, namespace: str, selector: str, served: Sequence[Resource], *, option: str = "--selector"
+) -> Raw:
+    """The selector in the form of a WorkloadRebalancer; `option` is named in the error about a wrong one."""
     resource = find_resource(kind, served)
     try:
         rules = parse_selector(selector).rules
     except InvalidSelector as fault:
         hint = "examples: team=blue, 'env in (prod, test)', !legacy"
-        raise InputError(f"--selector {selector!r}: {fault}; {hint}") from fault
+        raise InputError(f"{option} {selector!r}: {fault}; {hint}") from fault
     rule: Raw = {"apiVersion": resource.api_version, "kind": resource.kind}
     if namespace and resource.namespaced:
         rule["namespace"] = namespace
