@@ -138,6 +138,22 @@ async def set_taint(client: KubeClient, cluster: str, *taints: dict[str, str]) -
     await client.patch(clusters, "", cluster, {"spec": {"taints": list(taints)}})
 
 
+def test_printed_pages_are_not_cut_off(browser: Browser, console: RunningConsole) -> None:
+    page = new_tab(browser)
+    sign_in(page, console, console.admin_token)
+    page.emulate_media(media="print")
+    upright, across = {"width": 688, "height": 1009}, {"width": 1047, "height": 718}  # A4 without its margins
+    for path in ("/", "/workloads", "/workloads/default/Deployment/web", "/moves", "/budgets", "/incident"):
+        page.set_viewport_size(upright if path == "/incident" else across)
+        page.goto(f"{console.url}/console{path}")
+        expect(page.locator("h1")).to_be_visible()
+        hidden = page.evaluate(
+            """() => [...document.querySelectorAll("main, .panel, .scroll, .later")]
+            .filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1).map(e => e.className + " " + e.innerText.slice(0, 60))"""
+        )
+        assert not hidden, path
+
+
 def test_only_rows_that_changed_are_marked(browser: Browser, console: RunningConsole) -> None:
     page = new_tab(browser)
     sign_in(page, console, console.admin_token)
