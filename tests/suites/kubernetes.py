@@ -27,8 +27,11 @@ FILES = {
     ),
     "instrumentation": ("core_events", "events"),
     "network": ("endpointslice", "endpointslicemirroring", "ingress", "ingressclass"),
-    "node": ("node_lifecycle", "pods", "runtimeclass"),
-    "storage": ("csi_inline", "csi_node", "csistoragecapacity", "pv_protection", "storageclass", "volume_attachment"),
+    "node": ("events", "node_lifecycle", "pods", "runtimeclass", "taints"),
+    "storage": (
+        *("csi_inline", "csi_node", "csistoragecapacity", "pv_protection", "pvc_protection", "storageclass"),
+        "volume_attachment",
+    ),
 }
 """Files of other directories that do so; the others test kubelets, container runtimes, networks and disks."""
 
