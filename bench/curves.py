@@ -7,15 +7,14 @@ same as on an idle one, which CPU time is not. Measured points are kept in `benc
 
 import argparse
 import asyncio
-import cProfile
 import json
 import math
-import pstats
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bench.call_count import calls_during
 from bench.embedded_fleet import DEPLOYMENTS, NAMESPACE, MeasuredFleet, WorkloadShape, fleet_plan
 
 from trimtab.clock import run_virtually
@@ -61,14 +60,6 @@ def main(arguments: Sequence[str]) -> None:
         measured = {**points.get(given.what, {}), str(size): cost}
         points[given.what] = dict(sorted(measured.items(), key=lambda item: int(item[0])))
         DATA.write_text(json.dumps(points, indent=1) + "\n")
-
-
-async def calls_during(step: Awaitable[None]) -> int:
-    profile = cProfile.Profile()
-    profile.enable()
-    await step
-    profile.disable()
-    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
 async def started_fleet(clusters: int) -> MeasuredFleet:

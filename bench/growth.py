@@ -1,9 +1,10 @@
-"""How costs grow with the number of workloads and of clusters: `python -m bench.growth [--workloads 100 ...]`.
+"""How costs grow with the number of workloads and of clusters: `python -m bench.growth [--workloads 100 ...] [--calls]`.
 
 A whole fleet in one process (`bench/embedded_fleet.py`) goes through the steps of `STEPS` at several sizes. For every
 step the exponent of its CPU time against the size is fitted: 1 is linear, 0 is independent. Exits with 1 if a step
 grows faster than its limit. Each size runs in a process of its own, and the fastest of `--repeat` runs counts, because
-other processes can only make a run slower. Prints JSON.
+other processes can only make a run slower. With `--calls` the cost is the number of function calls, which is the same on a
+busy machine; what a single call of a library does is not seen then. Prints JSON.
 """
 
 import argparse
@@ -13,9 +14,12 @@ import json
 import math
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
+from bench.call_count import calls_during
 from bench.embedded_fleet import (
     BINDINGS,
     CLUSTERS,
@@ -64,27 +68,32 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workloads", type=int, nargs="+", default=WORKLOADS)
     parser.add_argument("--members", type=int, nargs="+", default=MEMBERS)
-    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--repeat", type=int, help="runs of each size; 2 by default, 1 with --calls")
+    parser.add_argument("--calls", action="store_true", help="count function calls instead of CPU time")
     parser.add_argument("--one", type=int, nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.one:
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
-        print(json.dumps(run_virtually(measure_steps(*given.one))))
+        print(json.dumps(run_virtually(measure_steps(*given.one, in_calls=given.calls))))
         return
-    by_workloads = {size: fastest(size, FIXED_MEMBERS, given.repeat) for size in given.workloads}
-    by_members = {size: fastest(FIXED_WORKLOADS, size, given.repeat) for size in given.members}
-    rows = [growth_of(step, by_workloads, by_members) for step in STEPS]
+    measure = partial(cheapest, repeat=given.repeat or (1 if given.calls else 2), in_calls=given.calls)
+    by_workloads = {size: measure(size, FIXED_MEMBERS) for size in given.workloads}
+    by_members = {size: measure(FIXED_WORKLOADS, size) for size in given.members}
+    unit = "thousandCalls" if given.calls else "cpuMs"
+    rows = [growth_of(step, by_workloads, by_members, unit) for step in STEPS]
     found = {"part": "growth", "machine": machine(), "steps": rows}
     print(json.dumps(found, indent=1))
-    print_changes("growth", found, sys.stderr)
+    if not given.calls:
+        print_changes("growth", found, sys.stderr)
     if too_steep := [row["step"] for row in rows if row["exceeds"]]:
         sys.exit(f"costs grow too fast: {', '.join(too_steep)}")
 
 
-def fastest(workloads: int, members: int, repeat: int) -> dict[str, float]:
-    """The least CPU seconds of every step."""
+def cheapest(workloads: int, members: int, *, repeat: int, in_calls: bool) -> dict[str, float]:
+    """The least cost of every step, in CPU seconds or in millions of calls."""
     command = [sys.executable, "-m", "bench.growth", "--one", str(workloads), str(members)]
+    command += ["--calls"] if in_calls else []
     runs = []
     for _ in range(repeat):
         print(f"{workloads} workloads, {members} members", file=sys.stderr, flush=True)
@@ -93,7 +102,7 @@ def fastest(workloads: int, members: int, repeat: int) -> dict[str, float]:
 
 
 def growth_of(
-    step: str, by_workloads: Mapping[int, dict[str, float]], by_members: Mapping[int, dict[str, float]]
+    step: str, by_workloads: Mapping[int, dict[str, float]], by_members: Mapping[int, dict[str, float]], unit: str
 ) -> dict[str, Any]:
     limits = STEPS[step]
     workloads = {size: costs[step] for size, costs in by_workloads.items()}
@@ -101,35 +110,41 @@ def growth_of(
     exponents = exponent_of(workloads), exponent_of(members)
     return {
         "step": step,
-        "cpuMsByWorkloads": in_milliseconds(workloads),
+        f"{unit}ByWorkloads": in_thousandths(workloads),
         "exponentByWorkloads": round(exponents[0], 2),
         "limitByWorkloads": limits.by_workloads,
-        "cpuMsByMembers": in_milliseconds(members),
+        f"{unit}ByMembers": in_thousandths(members),
         "exponentByMembers": round(exponents[1], 2),
         "limitByMembers": limits.by_members,
         "exceeds": exponents[0] > limits.by_workloads or exponents[1] > limits.by_members,
     }
 
 
-def in_milliseconds(costs: Mapping[int, float]) -> dict[int, float]:
-    return {size: round(seconds * 1e3, 1) for size, seconds in costs.items()}
+def in_thousandths(costs: Mapping[int, float]) -> dict[int, float]:
+    return {size: round(cost * 1e3, 1) for size, cost in costs.items()}
 
 
 def exponent_of(costs: Mapping[int, float]) -> float:
     """The slope of the line through the logarithms of sizes and costs that fits best."""
-    points = [(math.log(size), math.log(max(seconds, 1e-6))) for size, seconds in costs.items()]
+    points = [(math.log(size), math.log(max(cost, 1e-6))) for size, cost in costs.items()]
     mean_x = sum(x for x, _ in points) / len(points)
     mean_y = sum(y for _, y in points) / len(points)
     spread = sum((x - mean_x) ** 2 for x, _ in points)
     return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
 
 
-async def measure_steps(workloads: int, members: int) -> dict[str, float]:
-    """The CPU seconds of every step, one after the other on one fleet."""
-    fleet = await MeasuredFleet.start(members)
+async def measure_steps(workloads: int, members: int, *, in_calls: bool = False) -> dict[str, float]:
+    """The CPU seconds, or millions of calls, of every step, one after the other on one fleet."""
+    cost_of = millions_of_calls if in_calls else cpu_seconds
+    starting: list[MeasuredFleet] = []
+
+    async def start() -> None:
+        starting.append(await MeasuredFleet.start(members))
+
+    costs = {"start of the fleet": await cost_of(start)}
+    (fleet,) = starting
     await fleet.prepare()
     steps = FleetSteps(fleet, workloads)
-    costs = {"start of the fleet": fleet.steps["start"].cpu_seconds}
     runs: dict[str, Callable[[], Awaitable[None]]] = {
         "create": steps.create,
         "settle": steps.settle,
@@ -142,10 +157,21 @@ async def measure_steps(workloads: int, members: int) -> dict[str, float]:
         "cluster loss": steps.lose_cluster,
     }
     for step, run in runs.items():
-        costs[step] = (await fleet.measure(step, run)).cpu_seconds
+        costs[step] = await cost_of(run)
     costs["residentMiB"] = resident_mebibytes()
     await fleet.stop()
     return costs
+
+
+async def cpu_seconds(step: Callable[[], Awaitable[None]]) -> float:
+    gc.collect()
+    began = time.process_time()
+    await step()
+    return time.process_time() - began
+
+
+async def millions_of_calls(step: Callable[[], Awaitable[None]]) -> float:
+    return await calls_during(step()) / 1e6
 
 
 class FleetSteps:
