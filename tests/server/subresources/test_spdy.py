@@ -85,6 +85,7 @@ def test_number_of_an_open_stream_cannot_be_used_again() -> None:
         client.open(1, streamtype="error")
         client.open(1, streamtype="error")
         client.open(3, streamtype="data")
+        client.disconnect()
         assert len(await accept_all(client)) == 1
         assert list(client.frames())[-1][1] == 7  # GOAWAY
 
