@@ -1,7 +1,6 @@
 """Assembly, bootstrap and background tasks of the API server."""
 
 import asyncio
-from datetime import timedelta
 
 from server.asgi import AsgiClient, with_asgi_client
 from trimtab.clock import LoopClock, run_virtually, timestamp
@@ -25,18 +24,6 @@ def test_start_writes_bootstrap_objects_and_crds() -> None:
         assert (await client("GET", "/api/v1/namespaces/default")).status == 200
         crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         assert (await client("GET", f"{crds}/works.work.karmada.io")).status == 200
-
-    with_asgi_client(scenario)
-
-
-def test_events_expire_an_hour_after_they_were_last_observed() -> None:
-    async def scenario(client: AsgiClient) -> None:
-        now = client.server.resource_store.clock.now()
-        await client("POST", EVENTS, event("repeated", timestamp(now + timedelta(minutes=50))))
-        await client("POST", EVENTS, event("once", timestamp(now)))
-        await asyncio.sleep(3600 + 301)
-        names = [one["metadata"]["name"] for one in (await client("GET", EVENTS)).json()["items"]]
-        assert names == ["repeated"]
 
     with_asgi_client(scenario)
 

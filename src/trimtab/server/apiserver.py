@@ -4,12 +4,9 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import orjson
 
 from trimtab.api import kinds as kind_modules
 from trimtab.api.kind import Kind, OtherVersion, ValidateFunction, kinds
@@ -52,6 +49,7 @@ from trimtab.server.background.admission_policy_status import AdmissionPolicySta
 from trimtab.server.background.api_service_objects import local_api_services
 from trimtab.server.background.bootstrap import bootstrap_objects, fleet_roles
 from trimtab.server.background.bootstrap_roles import update_bootstrap_roles
+from trimtab.server.background.event_expiry import EventExpiry
 from trimtab.server.background.flow_control_objects import FlowControlObjects
 from trimtab.server.background.garbage_collector import GarbageCollector
 from trimtab.server.background.object_quota_status import ObjectQuotaStatus
@@ -85,10 +83,7 @@ from trimtab.store.txn import PutKey
 from trimtab.tasks import stop_tasks
 from trimtab.telemetry import HistogramSeries, Sample
 
-_EVENTS_PREFIX = resource_prefix("", "events")
 _ROLES_PREFIX = resource_prefix(RBAC_GROUP, "clusterroles")
-_EVENT_TTL = timedelta(hours=1)
-_EVENT_SWEEP_SECONDS = 300.0
 _RETRY_SECONDS = 10.0
 _START_HOOKS = (
     "start-apiserver-admission-initializer",
@@ -359,7 +354,7 @@ class ApiServer:
             self._start_task(ObjectQuotaStatus(self.resource_store).run)
         if self._garbage_collection:
             self._start_task(GarbageCollector(self.resource_store, self._namespace_grace_seconds).run)
-            self._start_task(self._expire_events)
+            self._start_task(EventExpiry(self.store, self.resource_store.clock).run)
         self._is_started = True
 
     async def _create_objects(self) -> None:
@@ -403,15 +398,6 @@ class ApiServer:
         task = asyncio.get_running_loop().create_task(_run_to_its_end(run))
         task.add_done_callback(_log_task_failure)
         self._background_tasks.append(task)
-
-    async def _expire_events(self) -> None:
-        """Delete events that were last observed more than an hour ago."""
-        while True:
-            await asyncio.sleep(_EVENT_SWEEP_SECONDS)
-            oldest = timestamp(self.resource_store.clock.now() - _EVENT_TTL)
-            old = [entry for entry in self.store.list(_EVENTS_PREFIX).entries if _last_observed(entry.value) < oldest]
-            for entry in old:
-                await self.store.delete(entry.key)
 
     async def load(self, objects: Iterable[Raw]) -> list[Raw]:
         """Store objects as they are, with their uids and status and without admission; returns those of unknown kinds."""
@@ -463,19 +449,6 @@ def _log_task_failure(task: asyncio.Task[None]) -> None:
     """Log a background task that failed; tasks otherwise end only with the server."""
     if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, Unavailable):
         log.error("background task of the API server failed", exc_info=error)
-
-
-def _last_observed(value: bytes) -> str:
-    """The time at which an event was created or last observed, whichever is later."""
-    event = orjson.loads(value)
-    series = event.get("series") or {}
-    moments = (
-        event["metadata"].get("creationTimestamp"),
-        event.get("lastTimestamp"),
-        event.get("eventTime"),
-        series.get("lastObservedTime"),
-    )
-    return max(moment or "" for moment in moments)
 
 
 async def _run_to_its_end(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
