@@ -145,6 +145,8 @@ class ApiServerSettings(NamedTuple):
     """Check all budgets of a pod on eviction; Kubernetes rejects the eviction of a pod with more than one."""
     old_streamed_lists: bool = False
     """Stream lists as before Kubernetes 1.35: never as tables, and always with an empty list of their kind at the end."""
+    fleet_roles: bool = False
+    """Let the roles `view`, `edit` and `admin` include the kinds of a control plane."""
     progress_columns: bool = False
     """Print the columns of the profile `trimtab` for kinds of the peers."""
     runtime: PodRuntime | None = None
@@ -227,6 +229,7 @@ class ApiServer:
         self._background_tasks: list[asyncio.Task[None]] = []
         self._is_started = False
         self._progress_columns = settings.progress_columns
+        self._has_fleet_roles = settings.fleet_roles
         self._start_image = settings.start_image
         self._new_uid = settings.new_uid
         self._kinds = [kind for kind in kinds.values() if _is_served(kind, settings)]
@@ -381,8 +384,7 @@ class ApiServer:
             await update_bootstrap_roles(self.resource_store, self._initial_objects())
 
     def _initial_objects(self) -> tuple[Raw, ...]:
-        is_of_fleet = self.catalogue.find_kind("work.karmada.io/v1alpha2", "ResourceBinding") is not None
-        return (*_bootstrap_objects(), *(fleet_roles() if is_of_fleet else ()))
+        return (*_bootstrap_objects(), *(fleet_roles() if self._has_fleet_roles else ()))
 
     def _timestamp(self) -> str:
         return timestamp(self.resource_store.clock.now())

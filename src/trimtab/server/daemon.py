@@ -120,6 +120,7 @@ class Daemon:
             store_plugins=store_plugins,
             flow_control=flow_control,
             bootstrap_tokens=bootstrap_tokens,
+            fleet_roles=True,
             progress_columns=progress_columns,
         )
         self.api = ApiServer(store, settings)

@@ -1,6 +1,7 @@
 """The initial objects of an API server."""
 
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -8,6 +9,7 @@ import yaml
 from server.asgi import AsgiClient, with_asgi_client
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.background.bootstrap import bootstrap_objects, fleet_roles
+from trimtab.server.daemon import Daemon
 from trimtab.store.store import Store
 
 
@@ -65,8 +67,14 @@ def test_readers_of_the_fleet_see_its_kinds_without_propagated_secrets() -> None
         assert as_set(role["rules"]) == as_set(installed[role["metadata"]["name"]])
 
 
-def test_only_servers_of_a_control_plane_have_the_roles_of_the_fleet() -> None:
-    for serves, expected in ((True, True), (False, False)):
-        server = ApiServer(Store(), ApiServerSettings(serves=lambda kind, serves=serves: serves or not kind.custom))
+def test_only_servers_that_are_asked_for_them_have_the_roles_of_the_fleet() -> None:
+    for has_roles in (True, False):
+        server = ApiServer(Store(), ApiServerSettings(fleet_roles=has_roles))
         names = {obj["metadata"]["name"] for obj in server._initial_objects()}
-        assert ({"trimtab-view", "trimtab-edit"} <= names) is expected
+        assert ({"trimtab-view", "trimtab-edit"} <= names) is has_roles
+
+
+def test_a_served_control_plane_has_the_roles_of_the_fleet(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path, "127.0.0.1", 0)
+    names = {obj["metadata"]["name"] for obj in daemon.api._initial_objects()}
+    assert {"trimtab-view", "trimtab-edit"} <= names
