@@ -884,13 +884,6 @@ MUTANTS = (
         ("controllers/movement/test_binding_moves.py",),
     ),
     Mutant(
-        "Replicas of a move that has just finished are not counted as the replacement of the next one.",
-        "controllers/movement/move_start.py",
-        "return any(n > shares.get(name, 0) for name, n in ready.items() if name in growing)",
-        "return False",
-        ("controllers/movement/test_move_start.py",),
-    ),
-    Mutant(
         "Only for a time do replicas beyond a share count as leftovers of a move.",
         "controllers/movement/move_start.py",
         "if not any(at is not None and view.now - at < LEFTOVER_TIME for at in finished):",
@@ -987,13 +980,6 @@ MUTANTS = (
         "    if binding.status.holds and binding.status.replacement is not None:\n        return binding.status.replacement\n",
         "",
         ("controllers/movement/test_state.py",),
-    ),
-    Mutant(
-        "Of objects without replicas, the last applied copy is not drained at once.",
-        "controllers/movement/gate.py",
-        "return bool(applied) and applied <= leaving",
-        "return False",
-        ("controllers/movement/test_gate.py",),
     ),
     Mutant(
         "Scaling goes on while moves are frozen.",

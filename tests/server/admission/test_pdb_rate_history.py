@@ -11,10 +11,11 @@ def test_replacing_a_pdb_keeps_its_rate_history() -> None:
         await pod(wire, "web-1")
         await pdb(wire, "web", 2, 0, annotations={RATE_ANNOTATION: "1/1h"})
         assert (await evict(wire, "web-0")).status == 201
+        version = (await wire("GET", f"{PDBS}/web")).json()["metadata"]["resourceVersion"]
         body = {
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
-            "metadata": {"name": "web", "annotations": {RATE_ANNOTATION: "1/1h"}},
+            "metadata": {"name": "web", "resourceVersion": version, "annotations": {RATE_ANNOTATION: "1/1h"}},
             "spec": {"minAvailable": 0, "selector": SELECTOR},
         }
         assert (await wire("PUT", f"{PDBS}/web", body)).status == 200

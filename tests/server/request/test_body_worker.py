@@ -11,6 +11,7 @@ import yaml
 from server.asgi import AsgiClient
 from trimtab.api import protobuf
 from trimtab.api.limits import MAX_NODES, MAX_PROTOBUF_FIELDS, MAX_WAITING_FOR_WORKER, MAX_YAML_TOKENS_IN_LOOP
+from trimtab.api.protobuf_wire import encode_delimited
 from trimtab.errors import TooLarge, TooManyRequests
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.registry import patch_requests
@@ -130,7 +131,7 @@ def test_large_invalid_apply_patch_and_protobuf_are_refused() -> None:
         assert refused.json()["message"].startswith("error decoding YAML: yaml: ")
         fields = b"\x78\x00" * (MAX_PROTOBUF_FIELDS + 1)
         head = protobuf.encode({"apiVersion": "v1", "kind": "ConfigMap"})
-        body = head + protobuf._encode_delimited(2, fields)
+        body = head + encode_delimited(2, fields)
         refused = await client("POST", CONFIG_MAPS, body, content_type="application/vnd.kubernetes.protobuf")
         assert refused.status == 413
         assert "fields" in refused.json()["message"]
