@@ -68,7 +68,7 @@ docs: $(DOCS)/installed ## build the documentation as a static site into dist/do
 bench: $(READY) ## run the benchmarks; writes JSON to bench/results (PARTS="decide server" selects some)
 	@$(BIN)/python -m bench $(PARTS)
 
-bench-growth: $(READY) ## fit how costs grow with workloads and clusters; fails when a step grows too fast (ARGS="--repeat 3")
+bench-growth: $(READY) ## fit how costs grow with workloads and clusters; fails when a step grows too fast (ARGS="--repeat 3"; ARGS=--calls counts calls, also on a busy machine)
 	@$(BIN)/python -m bench.growth $(ARGS)
 
 bench-scale: $(READY) ## lose, restore and drain a region of lean clusters, and rebalance all workloads, on the virtual clock (ARGS="--clusters 1001 --workloads 10000")

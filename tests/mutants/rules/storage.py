@@ -11,6 +11,20 @@ COSTLY_TESTS = ("server/request/test_costly_requests.py",)
 
 MUTANTS = (
     Mutant(
+        "An event that was written again meanwhile does not expire.",
+        "server/background/event_expiry.py",
+        " if entry.mod_revision <= until]",
+        "]",
+        ("server/background/test_event_expiry.py",),
+    ),
+    Mutant(
+        "An event does not expire before its hour.",
+        "server/background/event_expiry.py",
+        "[key for observed, key in written if observed < observed_before]",
+        "[key for observed, key in written]",
+        ("server/background/test_event_expiry.py",),
+    ),
+    Mutant(
         "A store with SQL or types of others is neither restored nor read.",
         "store/inspection.py",
         "check_shape(path, connection)\n        found",
