@@ -26,7 +26,7 @@ from trimtab.debug_pages import DebugPages, debug_action
 from trimtab.dryrun.cached_state import state_in_cache
 from trimtab.dryrun.plan_thread import PlanThread
 from trimtab.dryrun.rebalancer_preview import preview_status
-from trimtab.errors import AlreadyExists, NotFound
+from trimtab.errors import AlreadyExists
 from trimtab.members.agent import CONTROLLERS as AGENT_CONTROLLERS
 from trimtab.members.probe import CapacitySummary
 from trimtab.members.proxy import MemberProxy, ServeRequest
@@ -39,7 +39,7 @@ from trimtab.server.apiserver import ApiServer
 from trimtab.server.local import LocalClient
 from trimtab.server.request.messages import Request
 from trimtab.server.request.routes import RequestInfo
-from trimtab.simulate.faults import FaultInjector
+from trimtab.simulate.faults import FaultInjector, FaultRequest
 from trimtab.simulate.faults import action_of as fault_action
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.simulate.lean.member import LeanMember
@@ -176,19 +176,9 @@ class EmbeddedFleet:
     def simulated_members(self) -> frozenset[str]:
         return frozenset(member.name for member in self.world)
 
-    def failed_members(self) -> frozenset[str]:
-        """The simulated members that were cut off."""
-        return frozenset(member.name for member in self.world if not member.is_reachable)
-
     async def inject_fault(self, name: str, fails: bool) -> None:
-        """Cut a simulated member off, or restore it."""
-        member = self.world.members.get(name)
-        if member is None:
-            raise NotFound(f"there is no simulated member {name}")
-        if fails:
-            member.stop_api()
-        else:
-            member.start_api()
+        """Take a simulated member down, or end every fault of it."""
+        self.faults.inject(name, FaultRequest(state="down" if fails else "recover"))
 
     async def start(self) -> None:
         """Start members and control plane; the host must be running."""

@@ -416,13 +416,13 @@ def new_console(daemon: Daemon, fleet: EmbeddedFleet, options: LocalFleetOptions
         placement_outcomes=fleet.debug_pages.placement_outcomes,
         stories=options.stories,
         simulated=fleet.simulated_members,
-        failed=fleet.failed_members,
+        faults=lambda: fleet.faults.current,
         inject_fault=fleet.inject_fault,
         is_read_only=options.console_mode == CONSOLE_READ_ONLY,
     )
     authority = LocalAuthority(daemon.api.authenticator, daemon.api.authorizer, UserClients(credentials))
     now = WallClock().now
-    return Console(
+    console = Console(
         authority,
         now,
         services=services,
@@ -430,3 +430,5 @@ def new_console(daemon: Daemon, fleet: EmbeddedFleet, options: LocalFleetOptions
         history_file=daemon.directory / "decisions.jsonl",
         code_flow=CodeFlow(options.oidc, now) if options.oidc is not None else None,
     )
+    fleet.faults.add_listener(lambda name: console.model.count_change("clusters", f"cluster:{name}"))
+    return console

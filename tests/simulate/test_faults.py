@@ -40,13 +40,57 @@ def test_flapping_cluster_flaps_until_it_recovers() -> None:
     run_scenario(act, members=1)
 
 
+def test_cluster_that_flaps_stays_down_when_it_is_taken_down() -> None:
+    async def act(scene: MoveScenario) -> None:
+        faults, member = scene.fleet.faults, scene.world["m1"]
+        faults.inject("m1", FaultRequest(state="flapping", seconds=10))
+        await asyncio.sleep(1)
+        faults.inject("m1", FaultRequest(state="down"))
+        await asyncio.sleep(25)
+        assert not member.is_reachable
+
+    run_scenario(act, members=1)
+
+
+def test_what_fails_is_known_until_it_recovers() -> None:
+    async def act(scene: MoveScenario) -> None:
+        faults, seen = scene.fleet.faults, []
+        faults.add_listener(seen.append)
+        assert dict(faults.current) == {}
+        faults.inject("m1", FaultRequest(state="down"))
+        assert faults.current == {"m1": "its API server and controllers are stopped"}
+        faults.inject("m1", FaultRequest(state="slow", seconds=5))
+        assert faults.current == {"m1": "it responds 5 s later"}
+        await scene.fleet.inject_fault("m1", False)
+        assert dict(faults.current) == {}
+        assert seen == ["m1"] * 3
+
+    run_scenario(act, members=1)
+
+
+def test_recovery_in_the_console_ends_every_fault() -> None:
+    async def act(scene: MoveScenario) -> None:
+        faults, member = scene.fleet.faults, scene.world["m1"]
+        faults.inject("m1", FaultRequest(state="flapping", seconds=10))
+        await scene.fleet.inject_fault("m1", False)
+        await asyncio.sleep(12)
+        assert member.is_reachable
+        faults.inject("m1", FaultRequest(state="slow", seconds=5))
+        await scene.fleet.inject_fault("m1", False)
+        before = asyncio.get_running_loop().time()
+        await member.client.fetch("/version")
+        assert asyncio.get_running_loop().time() == before
+
+    run_scenario(act, members=1)
+
+
 def test_node_and_workload_fail_and_recover() -> None:
     async def act(scene: MoveScenario) -> None:
         faults = scene.fleet.faults
         assert faults.inject("m1", FaultRequest(state="down", node="m1-node-1")) == "node m1-node-1 of m1 fails"
         assert "recovers" in faults.inject("m1", FaultRequest(state="recover", node="m1-node-1"))
         assert faults.inject("m1", FaultRequest(state="crash", workload="default/web")) == (
-            "default/web fails in m1: crash"
+            "default/web fails in m1: crash; no pod there has the label app=web yet"
         )
         assert (
             faults.inject("m1", FaultRequest(state="recover", workload="default/web")) == "default/web recovers in m1"

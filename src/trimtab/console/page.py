@@ -76,15 +76,15 @@ class Services(NamedTuple):
     """A propagation policy by namespace and name; one without a namespace is cluster-wide."""
     stories: StoryBook | None = None
     inject_fault: Callable[[str, bool], Awaitable[None]] | None = None
-    """Take a simulated member down, or bring it back."""
+    """Take a simulated member down, or end every fault of it."""
     loads: Callable[[str], list[float | None]] = lambda _: []
     """The load of a cluster in each minute of the last hour."""
     decisions: Callable[[str, str], list[PastDecision]] = lambda _, __: []
     """The decisions about a binding, the oldest first."""
     simulated: Callable[[], frozenset[str]] = frozenset
     """The members that are simulated."""
-    failed: Callable[[], frozenset[str]] = frozenset
-    """The simulated members that were taken down."""
+    faults: Callable[[], Mapping[str, str]] = dict
+    """What is wrong with each simulated member that was let fail."""
     is_read_only: bool = False
 
     def setting(self, name: str) -> Any:

@@ -46,8 +46,15 @@ class FaultInjector:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self.current: dict[str, str] = {}
+        """What is wrong with each member that was let fail, until it recovers."""
+        self._listeners: list[Callable[[str], object]] = []
         self._flapping: dict[str, asyncio.Task[None]] = {}
         self._recovering: set[asyncio.Task[None]] = set()
+
+    def add_listener(self, listener: Callable[[str], object]) -> None:
+        """Call `listener` with the name of each member that fails or recovers."""
+        self._listeners.append(listener)
 
     def handle(self, request: Request) -> Response:
         """A request to `/simulation/faults/CLUSTER`."""
@@ -93,6 +100,7 @@ class FaultInjector:
             "recover": lambda: None,
         }
         changes[fault.state]()
+        self._note_fault(member.name, fault)
         texts = {
             "down": f"{member.name} fails: its API server and controllers stop",
             "partition": f"{member.name} cannot be reached; inside, everything runs on",
@@ -102,16 +110,27 @@ class FaultInjector:
         }
         return texts[fault.state]
 
+    def _note_fault(self, name: str, fault: FaultRequest) -> None:
+        """Remember what is wrong with a member, for those who look at it."""
+        texts = {
+            "down": "its API server and controllers are stopped",
+            "partition": "it cannot be reached; inside, everything runs on",
+            "slow": f"it responds {fault.seconds:g} s later",
+            "flapping": f"it cannot be reached for {fault.seconds:g} s, again and again",
+        }
+        self.current.pop(name, None)
+        if fault.state in texts:
+            self.current[name] = texts[fault.state]
+        for listener in self._listeners:
+            listener(name)
+
     def _start_flapping(self, member: MemberApi, seconds: float) -> None:
         async def flap() -> None:
-            try:
-                while True:
-                    member.partition()
-                    await asyncio.sleep(seconds)
-                    member.heal()
-                    await asyncio.sleep(seconds)
-            finally:
+            while True:
+                member.partition()
+                await asyncio.sleep(seconds)
                 member.heal()
+                await asyncio.sleep(seconds)
 
         self._flapping[member.name] = asyncio.get_running_loop().create_task(flap(), name=f"flap {member.name}")
 
@@ -166,7 +185,8 @@ def change_workload(member: SimulatedMember, fault: FaultRequest) -> str:
     if len(member.kubelets.behaviours.overrides) >= MAX_WORKLOAD_FAULTS:
         raise BadRequest(f"{MAX_WORKLOAD_FAULTS} workloads fail in {member.name} already: let some recover first")
     selector = LabelSelector(match_labels={"app": app})
-    member.kubelets.override_behaviour(
+    count = member.kubelets.override_behaviour(
         BehaviourOverride(name, WORKLOAD_FAILURES[fault.state], namespace, selector, fault.node)
     )
-    return f"{fault.workload} fails in {member.name}: {fault.state}"
+    later = "" if count else f"; no pod there has the label app={app} yet"
+    return f"{fault.workload} fails in {member.name}: {fault.state}{later}"

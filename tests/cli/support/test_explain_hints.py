@@ -29,6 +29,20 @@ def test_every_obstacle_of_a_rejected_cluster_has_what_removes_it() -> None:
     assert "trimtab taint cluster/m2 KEY-" in lines[2]
 
 
+def test_taint_that_the_control_plane_sets_is_not_removed_by_hand() -> None:
+    def hint(taint: str) -> str:
+        message = f"cluster(s) had untolerated taint {{{taint}}}"
+        refusal = ClusterRejection(plugin="TaintToleration", code="UntoleratedTaint", message=message)
+        clusters = (ClusterExplanation(name="m2", refused=refusal, rejections=(refusal,)),)
+        found = Explanation(ok=False, message="", strategy="", mode="Steady", clusters=clusters)
+        return list(change_lines(binding(), found))[1]
+
+    not_ready = "cluster.karmada.io/not-ready:NoSchedule"
+    assert hint(not_ready) == "  m2: wait until the cluster is ready; what is wrong: trimtab explain cluster/m2"
+    assert hint("cluster.karmada.io/unschedulable:NoSchedule").endswith(" trimtab uncordon-cluster m2")
+    assert hint("gpu=broken:NoExecute").endswith(" trimtab taint cluster/m2 gpu-")
+
+
 def test_clusters_with_the_same_obstacle_share_a_line() -> None:
     refusal = ClusterRejection(plugin="Some", code="AffinityMismatch", message="text")
     clusters = tuple(ClusterExplanation(name=f"m{n:02}", refused=refusal, rejections=(refusal,)) for n in range(12))

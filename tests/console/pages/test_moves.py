@@ -5,7 +5,7 @@ from datetime import timedelta
 from console.fake_console import NOW, fill, new_console
 from console.pages.test_incident import put_move
 from trimtab.console.page import PageContext
-from trimtab.console.pages.moves import moves, waiting_text
+from trimtab.console.pages.moves import move_rows, moves, waiting_text
 from trimtab.console.workload_facts import STUCK, WAITING
 
 
@@ -29,3 +29,14 @@ def test_the_last_hour_is_drawn_while_nothing_moves() -> None:
     console.model.put_move("shop/m1", None)
     found = moves(PageContext(console.model, NOW))["hour_flows"]
     assert [(flow.source, flow.target, flow.replicas) for flow in found] == [("web-c2", "web-c1", 1)]
+
+
+def test_move_of_the_last_seconds_is_on_the_axis() -> None:
+    console = new_console()
+    fill(console)
+    put_move(console, "new", "ClusterFailover", timedelta(seconds=-2), timedelta(seconds=1))
+    for second in range(60):
+        context = PageContext(console.model, NOW + timedelta(seconds=second))
+        for row in move_rows(list(console.model.latest_moves(None)), context):
+            start, end, now = row["_axis"]
+            assert start <= row["move"].started <= now <= end

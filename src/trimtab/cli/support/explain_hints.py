@@ -1,14 +1,17 @@
 """What would have to change for a rejected cluster to be chosen, and what a kept copy waits for."""
 
+import re
 from collections.abc import Iterator
 
 from trimtab.api.kinds.work import Binding
 from trimtab.api.wording import plural
+from trimtab.controllers.clusters.health import NOT_READY, UNREACHABLE
 from trimtab.decide.explanation import ClusterExplanation, Explanation
+from trimtab.dryrun.change import CORDON
 
 HINTS = {
     "UntoleratedTaint": "tolerate the taint in the policy (placement.clusterTolerations), or remove it from the cluster: "
-    "trimtab taint cluster/{cluster} KEY-, or of a cordon: trimtab uncordon-cluster {cluster}",
+    "trimtab taint cluster/{cluster} {taint}-",
     "AffinityMismatch": "name the cluster in the policy (placement.clusterAffinity), or give it the labels that the policy "
     "selects",
     "APINotEnabled": "install the API of the kind {kind} in the cluster",
@@ -19,6 +22,13 @@ HINTS = {
     "AntiAffinityGroupPresent": "move the other workload of the anti-affinity group out of the cluster",
     "Deleting": "nothing: the cluster leaves the fleet",
 }
+TAINT_HINTS = {
+    NOT_READY: "wait until the cluster is ready; what is wrong: trimtab explain cluster/{cluster}",
+    UNREACHABLE: "wait until the cluster can be reached; what is wrong: trimtab explain cluster/{cluster}",
+    CORDON: "uncordon it: trimtab uncordon-cluster {cluster}",
+}
+"""Taints that the control plane sets: who removes one by hand gets it back, or ends a drain."""
+TAINT = re.compile(r"untolerated taint \{([^=:}]+)")
 MAX_LISTED = 10
 
 
@@ -44,8 +54,13 @@ def hints_for(binding: Binding, cluster: ClusterExplanation) -> Iterator[str]:
     workload = f"{resource.kind.lower()}/{resource.name}"
     refusals = cluster.rejections or ((cluster.refused,) if cluster.refused is not None else ())
     for refusal in refusals:
-        hint = HINTS.get(refusal.code, f"the filter {refusal.plugin} must accept it: {refusal.message}")
-        yield hint.format(cluster=cluster.name, kind=resource.kind, workload=workload)
+        match = TAINT.search(refusal.message)
+        taint = match.group(1) if match else "KEY"
+        hint = TAINT_HINTS.get(taint) or HINTS.get(refusal.code)
+        if hint is None:
+            yield f"the filter {refusal.plugin} must accept it: {refusal.message}"
+        else:
+            yield hint.format(cluster=cluster.name, kind=resource.kind, workload=workload, taint=taint)
 
 
 def kept_copy_lines(binding: Binding) -> Iterator[str]:

@@ -121,6 +121,16 @@ def lead_of(context: PageContext, cluster: ClusterFacts, counts: Mapping[str, in
     return f"Ready for {ago(cluster.since, context.now)}. {here}{starting}."
 
 
+def fault_note(context: PageContext, cluster: ClusterFacts) -> str:
+    """What somebody broke by hand in this simulated member, and when the control plane notices."""
+    what = context.services.faults().get(cluster.name)
+    if what is None:
+        return ""
+    seconds = float(context.services.setting("cluster-failure-threshold"))
+    later = "" if cluster.state == DARK else f" It counts as ready until it has not answered for {seconds:g} s."
+    return f"A fault was injected: {what}.{later}"
+
+
 def actions_of(context: PageContext) -> Mapping[str, Action]:
     name = context.segments[0]
     return {"patch": Action("patch", "cluster.karmada.io", "clusters", name=name)}
@@ -177,7 +187,7 @@ def cluster(context: PageContext) -> View:
         "moves": move_rows(moves, context, wide=False),
         "events": sorted(events.values(), key=lambda event: event.at, reverse=True)[:30],
         "simulated": facts.name in context.services.simulated(),
-        "failed": facts.name in context.services.failed(),
+        "fault": fault_note(context, facts),
         "can_fail": context.services.inject_fault is not None and facts.name in context.services.simulated(),
     }
 

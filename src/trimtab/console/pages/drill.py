@@ -208,9 +208,10 @@ def help_for(key: str, names: list[str], context: PageContext) -> str:
 def timeline_of(plan: Plan, storm: str, context: PageContext) -> list[tuple[str, str, str]]:
     """When what happens after the failure: a state, the time, and a sentence."""
     threshold = float(context.services.setting("cluster-failure-threshold"))
+    one = sum(load.is_lost for load in plan.load) == 1
     steps = [
-        ("dark", "0 s", "The clusters fail; their replicas are lost."),
-        ("wait", span(threshold), "They are marked not ready; nothing new is placed there."),
+        ("dark", "0 s", f"The {'cluster fails; its' if one else 'clusters fail; their'} replicas are lost."),
+        ("wait", span(threshold), f"{'It is' if one else 'They are'} marked not ready; nothing new is placed there."),
     ]
     if storm == "stop":
         return [

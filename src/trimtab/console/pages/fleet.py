@@ -217,6 +217,8 @@ def sentence(context: PageContext, needs: list[Need]) -> str:
         parts.append(
             f"{enumerate_names(dark)} {'does' if len(dark) == 1 else 'do'} not answer{dark_outlook(dark, context)}."
         )
+    if faults := fault_text(context):
+        parts.append(faults)
     if drained:
         parts.append(f"{enumerate_names(drained)} {'is' if len(drained) == 1 else 'are'} being drained.")
     if sums.ready < sums.desired:
@@ -234,6 +236,17 @@ def sentence(context: PageContext, needs: list[Need]) -> str:
         )
         return f"{'The cluster is' if len(model.clusters) == 1 else f'All {len(model.clusters)} clusters are'} ready, {placed}."
     return " ".join(parts) or "Something needs somebody."
+
+
+def fault_text(context: PageContext) -> str:
+    """What somebody broke by hand in simulated members."""
+    found = context.services.faults()
+    if not found:
+        return ""
+    if len(found) > 1:
+        return f"Faults were injected into {enumerate_names(sorted(found))}."
+    ((name, what),) = found.items()
+    return f"A fault was injected into {name}: {what}."
 
 
 def dark_outlook(names: list[str], context: PageContext) -> str:

@@ -1,6 +1,7 @@
 """Moves: what moves now, from where to where and why; what waits; and the log on one time axis."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from itertools import islice, takewhile
 from typing import Any
 
@@ -61,9 +62,9 @@ def progress_of(move: MoveFacts, context: PageContext) -> tuple[int, int] | None
 
 
 def move_rows(moves: Sequence[MoveFacts], context: PageContext, *, wide: bool = True) -> list[dict[str, Any]]:
-    """Rows of the log; the bars of finished moves do not change, so their axis is fixed to half minutes."""
+    """Rows of the log; the bars of finished moves do not change, so their axis ends at the next half minute."""
     now = context.now
-    rounded = now.replace(second=now.second // 30 * 30, microsecond=0)
+    rounded = now.replace(second=now.second // 30 * 30, microsecond=0) + timedelta(seconds=30)
     start, end = time_range(moves, rounded)
     return [
         {
@@ -72,7 +73,7 @@ def move_rows(moves: Sequence[MoveFacts], context: PageContext, *, wide: bool = 
             "move": move,
             "progress": progress,
             "_wide": wide,
-            "_axis": (start, end, rounded),
+            "_axis": (start, end, now),
         }
         for move, progress in ((move, progress_of(move, context)) for move in moves)
     ]

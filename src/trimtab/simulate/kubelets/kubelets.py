@@ -186,10 +186,10 @@ class Kubelets:
 
     # container behaviour
 
-    def override_behaviour(self, override: BehaviourOverride) -> None:
-        """Change the behaviour of some pods, including those already running."""
+    def override_behaviour(self, override: BehaviourOverride) -> int:
+        """Change the behaviour of some pods, including those already running; returns the number of the latter."""
         self.behaviours.add_override(override)
-        self._pods.apply_override_change(override)
+        return self._pods.apply_override_change(override)
 
     def remove_override(self, name: str) -> None:
         if override := self.behaviours.remove_override(name):

@@ -111,14 +111,16 @@ class PodWorkers:
             if entry.raw["spec"].get("nodeName") == node:
                 self.on_pod_change(None, entry)
 
-    def apply_override_change(self, override: BehaviourOverride) -> None:
-        """Change the behaviour of the running pods to which this override applies, or applied."""
-        now = self._times.now()
+    def apply_override_change(self, override: BehaviourOverride) -> int:
+        """Change the behaviour of the running pods to which this override applies, or applied; returns their number."""
+        now, count = self._times.now(), 0
         for key, lifecycle in self.pods.lifecycles.items():
             entry = self._pod_entry(key)
             if entry is not None and override.applies_to(pod := cast("Pod", entry.typed)):
                 lifecycle.change_behaviour(self._behaviour_of(pod), now)
                 self._queue.add(key)
+                count += 1
+        return count
 
     def _pod_entry(self, key: Key) -> CacheEntry | None:
         return self._cache.table(PODS).entries.get((key.namespace, key.name))
