@@ -38,7 +38,8 @@ from trimtab.dryrun.plan_cases import (
     without_moves_in_progress,
     workload_name,
 )
-from trimtab.dryrun.plan_costs import budget_costs, cluster_loads, verdict_of
+from trimtab.dryrun.plan_costs import budget_costs, verdict_of
+from trimtab.dryrun.plan_loads import cluster_loads, recent_changes
 from trimtab.dryrun.plan_outcomes import Outcome, in_order, outcomes_of
 from trimtab.dryrun.plan_result import (
     CREATE,
@@ -85,7 +86,7 @@ def make_plan(state: FleetState, change: Change) -> Plan:
     named = {row.workload for row in listed}
     moves = tuple(in_order([move for outcome in outcomes for move in outcome.moves]))
     costs = budget_costs(situation, outcomes)
-    loads = cluster_loads(state, outcomes, situation.lost)
+    loads = cluster_loads(state, outcomes, situation.lost, recent_changes(state))
     plan = Plan(
         created=state.now,
         profile=state.profile.name,
@@ -99,7 +100,7 @@ def make_plan(state: FleetState, change: Change) -> Plan:
         warnings=(*warnings_of(outcomes, situation), *budget_warnings(costs), *selection_warnings(change, rows, asked)),
         evacuation_starts_after=evacuation_delay(view) if situation.lost else None,
     )
-    plan = plan.but(verdict=verdict_of(plan))
+    plan = plan.but(verdict=verdict_of(plan, cluster_loads(state, outcomes, situation.lost)))
     return plan.but(hash=digest_of(plan))
 
 

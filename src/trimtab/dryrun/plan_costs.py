@@ -1,21 +1,17 @@
-"""The costs of a plan: what it asks of budgets, how the load of clusters changes, and the verdict."""
+"""The costs of a plan: what it asks of budgets, and the verdict."""
 
-import statistics
 from collections.abc import Iterator, Sequence
 
 from trimtab.api.kind import key_of
-from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.controllers.movement import binding_moves
 from trimtab.decide.gate import Availability, budget_state
-from trimtab.decide.node_capacity import amount_of
-from trimtab.dryrun.fleet_state import FleetState
 from trimtab.dryrun.plan_cases import Situation
+from trimtab.dryrun.plan_loads import spread_of
 from trimtab.dryrun.plan_outcomes import Outcome
 from trimtab.dryrun.plan_result import (
     CHANGES,
     MOVE,
-    NEVER,
     NO_CHANGE,
     REFUSED,
     STEPS,
@@ -30,7 +26,6 @@ from trimtab.dryrun.plan_result import (
 )
 from trimtab.dryrun.static_view import StaticView
 
-RESOURCES = ("cpu", "memory", "pods")
 WORSE_BY = 0.5
 """Percentage points by which the spread of load must grow before a rebalance counts as worse."""
 
@@ -84,73 +79,17 @@ def _with_losses(cost: BudgetCost, budget: DisruptionBudget, view: StaticView, l
     return cost.but(lost=gone, missing=state.missing)
 
 
-def cluster_loads(state: FleetState, outcomes: Sequence[Outcome], lost: frozenset[str]) -> tuple[ClusterLoad, ...]:
-    """Requested resources per cluster, before and after all moves are done."""
-    gains: dict[str, dict[str, int]] = {}
-    replicas = _replicas_by_cluster(state)
-    gained_replicas: dict[str, int] = {}
-    for outcome in outcomes:
-        if outcome.row.action == REFUSED or outcome.row.start == NEVER or not outcome.decision.ok:
-            continue
-        before, after = outcome.case.before, dict(outcome.decision.clusters)
-        needs = dict(outcome.decision.request.resource_request or ())
-        for name in before.keys() | after.keys():
-            gain = after.get(name, 0) - before.get(name, 0)
-            gained_replicas[name] = gained_replicas.get(name, 0) + gain
-            amounts = gains.setdefault(name, {})
-            for resource, amount in (*needs.items(), ("pods", 1)):
-                amounts[resource] = amounts.get(resource, 0) + gain * amount
-    return tuple(
-        _load_of(cluster, gains.get(cluster.name, {}), lost).but(
-            replicas_before=replicas.get(cluster.name, 0),
-            replicas_after=0
-            if cluster.name in lost
-            else replicas.get(cluster.name, 0) + gained_replicas.get(cluster.name, 0),
-        )
-        for cluster in state.all(Cluster)
-    )
+def verdict_of(plan: Plan, reported: Sequence[ClusterLoad] = ()) -> Verdict:
+    """Nothing, changes, or violations; and for a rebalance whether the load is spread worse than before.
 
-
-def _replicas_by_cluster(state: FleetState) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for binding in state.bindings:
-        for target in binding.spec.clusters:
-            found[target.name] = found.get(target.name, 0) + target.replicas
-    return found
-
-
-def _load_of(cluster: Cluster, gains: dict[str, int], lost: frozenset[str]) -> ClusterLoad:
-    load = ClusterLoad(cluster=cluster.name, region=cluster.spec.region, is_lost=cluster.name in lost)
-    summary = cluster.status.resource_summary
-    if summary is None:
-        return load
-    parts: dict[str, float] = {}
-    for resource in RESOURCES:
-        total = amount_of(resource, summary.allocatable.get(resource, "0"))
-        if not total:
-            continue
-        used = sum(amount_of(resource, part.get(resource, "0")) for part in (summary.allocated, summary.allocating))
-        parts[f"{resource}_before"] = round(used / total, 4)
-        if cluster.name not in lost:
-            parts[f"{resource}_after"] = round(max(0, used + gains.get(resource, 0)) / total, 4)
-    return load.but(**parts)
-
-
-def spread_of(loads: Sequence[ClusterLoad], *, after: bool) -> float | None:
-    """The standard deviation of requested CPU over the clusters, in percentage points."""
-    values = [load.cpu_after if after else load.cpu_before for load in loads if not load.is_lost]
-    known = [100 * value for value in values if value is not None]
-    return round(statistics.pstdev(known), 1) if len(known) > 1 else None
-
-
-def verdict_of(plan: Plan) -> Verdict:
-    """Nothing, changes, or violations; and for a rebalance whether the load is spread worse than before."""
+    `reported` is the load without what clusters may not have reported yet: worse is only what is worse with and without.
+    """
     violations = [row for row in plan.workloads if row.refusal is not None and row.refusal.is_violation]
     before, after = spread_of(plan.load, after=False), spread_of(plan.load, after=True)
     only_rebalance = plan.change.rebalance is not None and not plan.change.is_loss and not plan.change.drain
     moved = any(row.action != UNCHANGED and not row.is_pending for row in plan.workloads)
     moves = any(row.action == MOVE and not row.is_pending for row in plan.workloads)
-    worse = only_rebalance and moves and before is not None and after is not None and after > before + WORSE_BY
+    worse = only_rebalance and moves and is_spread_worse(plan.load) and (not reported or is_spread_worse(reported))
     written = any(not text.endswith(" unchanged") for text in plan.objects)
     outcome = VIOLATIONS if violations else CHANGES if moved or written else NO_CHANGE
     sentences = [*_sentences(plan, violations)]
@@ -163,6 +102,11 @@ def verdict_of(plan: Plan) -> Verdict:
         spread_before=before,
         spread_after=after,
     )
+
+
+def is_spread_worse(loads: Sequence[ClusterLoad]) -> bool:
+    before, after = spread_of(loads, after=False), spread_of(loads, after=True)
+    return before is not None and after is not None and after > before + WORSE_BY
 
 
 def _sentences(plan: Plan, violations: Sequence[PlannedWorkload]) -> Iterator[str]:
