@@ -179,8 +179,8 @@ class Profile(Value):
     replicaset_summary_counts_updates: Annotated[
         bool,
         Field(
-            "The summary of a ManifestWorkReplicaSet counts the selected clusters and the updated works; else these two "
-            "fields are 0."
+            "The status of a ManifestWorkReplicaSet counts the selected clusters and the updated works; else these two "
+            "fields are 0, and only works with the current template are counted."
         ),
     ]
     works_removed_within_budgets: Annotated[

@@ -1,13 +1,14 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
 from views import NOON, FakeView
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster, ClusterStatus
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, Move
 from trimtab.api.kinds.native.namespace import Namespace
-from trimtab.api.kinds.ocm_placement import ClusterDecision, PlacementDecision, PlacementDecisionStatus
+from trimtab.api.kinds.ocm_placement import ClusterDecision, OcmPlacement, PlacementDecision, PlacementDecisionStatus
 from trimtab.api.kinds.ocm_work import (
     LocalPlacementReference,
     ManifestsTemplate,
@@ -28,6 +29,7 @@ from trimtab.controllers.ocm.manifestwork_replicaset import (
     FINALIZER,
     PLACEMENT_NAME_LABEL,
     manifestwork_replicaset,
+    sets_of_placement,
     sets_without_namespaces,
 )
 from trimtab.controllers.ocm.workset_budgets import SET_LABEL, set_label_value
@@ -35,6 +37,7 @@ from trimtab.controllers.ocm.workset_eviction import LEAVING_SINCE_ANNOTATION
 from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}}
+PLACEMENT = OcmPlacement(metadata=Meta(name="p", namespace="team"))
 TEMPLATE = ManifestWorkSpec(workload=ManifestsTemplate(manifests=(CONFIG_MAP,)))
 
 
@@ -58,7 +61,7 @@ def works_of(effects: list[Any]) -> dict[str, ManifestWork]:
 
 
 def reconcile(subject: ManifestWorkReplicaSet, *others: Object) -> list[Any]:
-    return list(manifestwork_replicaset(subject, FakeView([subject, *others])))
+    return list(manifestwork_replicaset(subject, FakeView([subject, PLACEMENT, *others])))
 
 
 def with_success(work: ManifestWork) -> ManifestWork:
@@ -117,7 +120,7 @@ def test_deadline_of_a_failed_cluster_counts_from_its_failure() -> None:
     subject = new_set(RolloutStrategy(type="Progressive", progressive=options))
     created = works_of(reconcile(subject, new_decision("c1", "c2")))
     failed = with_failure(created["c1"], NOON + timedelta(minutes=1))
-    objects = [subject, new_decision("c1", "c2"), failed]
+    objects = [subject, PLACEMENT, new_decision("c1", "c2"), failed]
     for minutes, expected in ((5, set()), (6, {"c2"})):
         view = FakeView(objects, now=NOON + timedelta(minutes=minutes))
         assert set(works_of(list(manifestwork_replicaset(subject, view)))) == expected
@@ -156,13 +159,17 @@ def test_conditions_without_a_generation_count_only_as_upstream() -> None:
     def next_clusters(profile: Profile, **statuses: str) -> set[str]:
         done = with_conditions(work, **statuses)
         conditions = tuple(one.but(observed_generation=0) for one in done.status.conditions)
-        view = FakeView([subject, decision, done.but(status=done.status.but(conditions=conditions))], profile=profile)
+        view = FakeView(
+            [subject, PLACEMENT, decision, done.but(status=done.status.but(conditions=conditions))], profile=profile
+        )
         return set(works_of(list(manifestwork_replicaset(subject, view))))
 
     assert next_clusters(UPSTREAM, Applied="True", Available="True") == {"b"}
     assert next_clusters(UPSTREAM, Applied="True") == set()
     assert next_clusters(UPSTREAM, Applied="False") == set()
-    assert next_clusters(UPSTREAM, Applied="True", Available="True", Degraded="True") == set()
+    assert next_clusters(UPSTREAM, Applied="False", Available="True") == set()
+    assert next_clusters(UPSTREAM, Applied="True", Degraded="True") == set()
+    assert next_clusters(UPSTREAM, Applied="True", Available="True", Degraded="True") == {"b"}
     assert next_clusters(UPSTREAM, Available="True") == set()
     assert next_clusters(TRIMTAB, Applied="True", Available="True") == set()
 
@@ -171,7 +178,7 @@ def test_missing_namespace_of_one_cluster_is_reported_and_the_others_get_their_w
     subject, decision = new_set(), new_decision("a", "b")
     namespace = Namespace(metadata=Meta(name="b"))
     fault = ReconcileFault(404, "NotFound", 'namespaces "a" not found', "", 1)
-    seen = FakeView([subject, decision, namespace], fault=fault)
+    seen = FakeView([subject, PLACEMENT, decision, namespace], fault=fault)
     effects = list(manifestwork_replicaset(subject, seen))
     assert list(works_of(effects)) == ["b"]
     (status,) = [one for one in effects if isinstance(one, ManifestWorkReplicaSet)]
@@ -188,7 +195,7 @@ def test_missing_namespace_of_one_cluster_is_reported_and_the_others_get_their_w
 
 def test_upstream_profile_summarizes_only_what_ocm_counts() -> None:
     created = [with_success(work) for work in works_of(reconcile(new_set(), new_decision("c1", "c2"))).values()]
-    view = FakeView([new_set(), new_decision("c1", "c2"), *created], profile=UPSTREAM)
+    view = FakeView([new_set(), PLACEMENT, new_decision("c1", "c2"), *created], profile=UPSTREAM)
     (after,) = manifestwork_replicaset(new_set(), view)
     assert isinstance(after, ManifestWorkReplicaSet)
     expected = ManifestWorkReplicaSetSummary(total=2, applied=2, available=2)
@@ -197,11 +204,83 @@ def test_upstream_profile_summarizes_only_what_ocm_counts() -> None:
     assert after.status.placement_summary[0].available_decision_groups == "1 (2 / 2 clusters applied)"
 
 
+def condition_reasons(subject: ManifestWorkReplicaSet) -> dict[str, tuple[str, str]]:
+    return {one.type: (one.status, one.reason) for one in subject.status.conditions}
+
+
 def test_missing_or_empty_decision_is_reported() -> None:
     (after,) = reconcile(new_set())
-    assert after.status.conditions[0].reason == "PlacementDecisionNotFound"
+    assert condition_reasons(after) == {
+        "PlacementVerified": ("False", "PlacementDecisionNotFound"),
+        "PlacementRolledOut": ("False", "Progressing"),
+        "ManifestworkApplied": ("False", "NotAsExpected"),
+    }
     (after,) = reconcile(new_set(), new_decision())
-    assert after.status.conditions[0].reason == "PlacementDecisionEmpty"
+    assert condition_reasons(after) == {
+        "PlacementVerified": ("False", "PlacementDecisionEmpty"),
+        "PlacementRolledOut": ("True", "Complete"),
+        "ManifestworkApplied": ("False", "PlacementDecisionEmpty"),
+    }
+
+
+@pytest.mark.parametrize("profile", [TRIMTAB, UPSTREAM])
+@pytest.mark.parametrize("deletion_timestamp", [None, NOON])
+def test_works_stay_when_their_placement_is_deleted(profile: Profile, deletion_timestamp: datetime | None) -> None:
+    subject, works = new_set(), serving_works("c1", "c2")
+    gone = PLACEMENT.but(metadata=PLACEMENT.metadata.but(deletion_timestamp=deletion_timestamp))
+    remaining = [gone, new_decision("c1")] if deletion_timestamp else [new_decision("c1")]
+    for others in (remaining, []):
+        view = FakeView([subject, *others, *works, *CLUSTERS], profile=profile)
+        effects = list(manifestwork_replicaset(subject, view))
+        assert deleted(effects) == []
+        (after,) = [one for one in effects if isinstance(one, ManifestWorkReplicaSet)]
+        assert condition_reasons(after)["PlacementVerified"] == ("False", "PlacementDecisionNotFound")
+        assert after.status.summary.total == 2
+
+
+def test_deleted_and_created_placements_requeue_their_sets() -> None:
+    view, terminating = FakeView([new_set()]), PLACEMENT.but(metadata=PLACEMENT.metadata.but(deletion_timestamp=NOON))
+    changed = PLACEMENT.but(metadata=PLACEMENT.metadata.but(generation=2))
+    for old, new in ((None, PLACEMENT), (PLACEMENT, terminating), (PLACEMENT, None)):
+        assert list(sets_of_placement(old, new, view)) == [key_of(new_set())]
+    assert list(sets_of_placement(PLACEMENT, changed, view)) == []
+    other = OcmPlacement(metadata=Meta(name="q", namespace="team"))
+    assert list(sets_of_placement(None, other, view)) == []
+
+
+def test_works_are_as_expected_when_they_are_available_and_neither_progress_nor_are_degraded() -> None:
+    created = works_of(reconcile(new_set(), new_decision("a", "b")))
+
+    def applied(profile: Profile, *works: ManifestWork) -> tuple[str, str]:
+        view = FakeView([new_set(), PLACEMENT, new_decision("a", "b"), *works], profile=profile)
+        effects = manifestwork_replicaset(new_set(), view)
+        (after,) = [one for one in effects if isinstance(one, ManifestWorkReplicaSet)]
+        return condition_reasons(after)["ManifestworkApplied"]
+
+    done = with_success(created["a"])
+    for profile in (TRIMTAB, UPSTREAM):
+        assert applied(profile, done, with_success(created["b"])) == ("True", "AsExpected")
+        assert applied(profile, done, created["b"]) == ("False", "NotAsExpected")
+        progressing = with_conditions(created["b"], Applied="True", Available="True", Progressing="True")
+        assert applied(profile, done, progressing) == ("False", "Processing")
+        assert applied(profile, done, with_failure(created["b"], NOON)) == ("False", "NotAsExpected")
+    assert applied(UPSTREAM, done) == ("True", "AsExpected")
+    assert applied(TRIMTAB, done) == ("False", "NotAsExpected")
+
+
+def test_upstream_profile_counts_works_with_the_current_template() -> None:
+    strategy = RolloutStrategy(type="Progressive", progressive=RolloutProgressive(max_concurrency=1))
+    works = serving_works("c1", "c2")
+    outdated = works[1].but(spec=ManifestWorkSpec())
+    for profile, total, text in (
+        (UPSTREAM, 1, "1 (1 / 2 clusters applied)"),
+        (TRIMTAB, 2, "1 (2 / 2 clusters applied)"),
+    ):
+        view = FakeView([new_set(strategy), PLACEMENT, new_decision("c1", "c2"), works[0], outdated], profile=profile)
+        effects = manifestwork_replicaset(new_set(strategy), view)
+        (after,) = [one for one in effects if isinstance(one, ManifestWorkReplicaSet)]
+        assert (after.status.summary.total, after.status.summary.applied) == (total, total)
+        assert after.status.placement_summary[0].available_decision_groups == text
 
 
 def test_progressive_rollout_updates_one_cluster_at_a_time() -> None:
@@ -227,7 +306,7 @@ def test_works_are_deleted_with_the_set_and_foreground_waits_for_them() -> None:
 
 def test_upstream_profile_reports_a_name_that_is_no_label_value() -> None:
     subject = new_set(name="w" * 63)
-    (after,) = manifestwork_replicaset(subject, FakeView([subject, new_decision("c1")], profile=UPSTREAM))
+    (after,) = manifestwork_replicaset(subject, FakeView([subject, PLACEMENT, new_decision("c1")], profile=UPSTREAM))
     assert after.status.conditions[0].reason == "NotAsExpected"
     assert "63" in after.status.conditions[0].message
 
@@ -278,7 +357,7 @@ def test_work_is_deleted_after_the_timeout_if_its_replacement_never_serves() -> 
     annotated = works_of(reconcile(new_set(), new_decision("c2"), old, *CLUSTERS))["c1"]
     assert annotated.metadata.annotations[LEAVING_SINCE_ANNOTATION] == NOON.isoformat()
     subject = new_set()
-    later = FakeView([subject, new_decision("c2"), annotated, *CLUSTERS], now=NOON + timedelta(seconds=600))
+    later = FakeView([subject, PLACEMENT, new_decision("c2"), annotated, *CLUSTERS], now=NOON + timedelta(seconds=600))
     assert deleted(list(manifestwork_replicaset(subject, later))) == ["c1"]
 
 
@@ -328,5 +407,7 @@ def test_max_concurrency_limits_removals() -> None:
 
 def test_upstream_profile_deletes_works_at_once() -> None:
     subject, old = new_set(), serving_works("c1", "c2")
-    view = FakeView([subject, new_decision("c3"), *old, *CLUSTERS, budget(max_unavailable=0)], profile=UPSTREAM)
+    view = FakeView(
+        [subject, PLACEMENT, new_decision("c3"), *old, *CLUSTERS, budget(max_unavailable=0)], profile=UPSTREAM
+    )
     assert deleted(list(manifestwork_replicaset(subject, view))) == ["c1", "c2"]

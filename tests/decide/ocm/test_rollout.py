@@ -103,6 +103,7 @@ def test_a_success_frees_its_slot_after_the_soak_time() -> None:
     step = plan_rollout([CANARY, REST], young, strategy, NOON)
     assert step.apply == ()
     assert step.recheck_at == NOON + timedelta(minutes=6)
+    assert plan_rollout([CANARY], young, strategy, NOON).done
     assert plan_rollout([CANARY, REST], young, strategy, NOON + timedelta(minutes=6)).apply == ("c2",)
 
 

@@ -21,6 +21,20 @@ FREEZE_TESTS = ("controllers/movement/test_freeze.py",)
 
 MUTANTS = (
     Mutant(
+        "The works of a set stay when its Placement is deleted.",
+        "controllers/ocm/manifestwork_replicaset.py",
+        "work.namespace not in wanted and work.metadata.labels.get(PLACEMENT_NAME_LABEL) not in undecided",
+        "work.namespace not in wanted",
+        ("controllers/ocm/test_manifestwork_replicaset.py",),
+    ),
+    Mutant(
+        "The works of a set stay while the decisions of a deleted Placement are removed one by one.",
+        "controllers/ocm/manifestwork_replicaset.py",
+        "is_there = placement is not None and placement.metadata.deletion_timestamp is None",
+        "is_there = True",
+        ("controllers/ocm/test_manifestwork_replicaset.py",),
+    ),
+    Mutant(
         "A reverted move does not return to a cluster that was evicted meanwhile.",
         "controllers/movement/state.py",
         "evicted = {task.from_cluster for task in binding.spec.graceful_eviction_tasks}",

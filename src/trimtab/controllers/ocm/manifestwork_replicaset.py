@@ -8,7 +8,7 @@ from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.native.namespace import Namespace
-from trimtab.api.kinds.ocm_placement import PlacementDecision
+from trimtab.api.kinds.ocm_placement import OcmPlacement, PlacementDecision
 from trimtab.api.kinds.ocm_work import (
     WORK_GROUP,
     LocalPlacementReference,
@@ -57,7 +57,7 @@ from trimtab.interpret.names import work_name
 
 PLACEMENT_NAME_LABEL = f"{WORK_GROUP}/placementname"
 FINALIZER = f"{WORK_GROUP}/manifest-work-cleanup"
-NOT_AS_EXPECTED = "NotAsExpected"
+AS_EXPECTED, NOT_AS_EXPECTED, DECISION_EMPTY = "AsExpected", "NotAsExpected", "PlacementDecisionEmpty"
 NAMESPACE_RETRY_SECONDS = 30.0
 
 
@@ -67,6 +67,15 @@ def sets_of_decision(old: PlacementDecision | None, new: PlacementDecision | Non
     for subject in view.all(ManifestWorkReplicaSet, decision.namespace):
         if any(ref.name == placement for ref in subject.spec.placement_refs):
             yield key_of(subject)
+
+
+def sets_of_placement(old: OcmPlacement | None, new: OcmPlacement | None, view: View) -> Iterable[Key]:
+    """The sets of a Placement that is created or deleted."""
+    if old is None or new is None or (old.metadata.deletion_timestamp, new.metadata.deletion_timestamp) != (None, None):
+        placement = new or old or OcmPlacement()
+        for subject in view.all(ManifestWorkReplicaSet, placement.namespace):
+            if any(ref.name == placement.name for ref in subject.spec.placement_refs):
+                yield key_of(subject)
 
 
 def set_of_work(old: ManifestWork | None, new: ManifestWork | None, view: View) -> Iterable[Key]:
@@ -104,7 +113,8 @@ class PlacementRollout(NamedTuple):
     ref: LocalPlacementReference
     template: ManifestWorkSpec
     batches: list[RolloutGroup]
-    has_decisions: bool
+    is_decided: bool
+    """Whether the Placement exists and has decisions. A Placement that is gone selects nothing and removes nothing."""
     works: dict[str, ManifestWork]
     plan: RolloutPlan
 
@@ -124,6 +134,7 @@ class PlacementRollout(NamedTuple):
         "Move",
     ],
     triggers=[
+        Trigger(OcmPlacement, sets_of_placement),
         Trigger(PlacementDecision, sets_of_decision),
         Trigger(ManifestWork, set_of_work),
         Trigger(Cluster, sets_in_emptied_cluster),
@@ -155,12 +166,17 @@ def manifestwork_replicaset(subject: ManifestWorkReplicaSet, view: View) -> Iter
     for work in works:
         if work.namespace in wanted - applying and LEAVING_SINCE_ANNOTATION in work.metadata.annotations:
             yield without_leaving_since(work)
-    unwanted = [work for work in works if work.namespace not in wanted]
+    undecided = {one.ref.name for one in rollouts if not one.is_decided}
+    unwanted = [
+        work
+        for work in works
+        if work.namespace not in wanted and work.metadata.labels.get(PLACEMENT_NAME_LABEL) not in undecided
+    ]
     removals = plan_removals(
         subject, unwanted, pending_clusters(rollouts, view), max_concurrent_removals(subject, len(works)), view
     )
     yield from removals.effects
-    conditions = rollout_conditions(subject, rollouts, removals, missing)
+    conditions = rollout_conditions(subject, rollouts, removals, missing, view.profile)
     yield from status_update(subject, conditions, rollouts, view)
     ends = [one.plan.recheck_at for one in rollouts if one.plan.recheck_at is not None]
     waits = [max(0.0, (end - view.now).total_seconds()) + 0.001 for end in ends]
@@ -213,7 +229,9 @@ def remove_replicaset(subject: ManifestWorkReplicaSet, works: list[ManifestWork]
 def rollout_of(
     subject: ManifestWorkReplicaSet, ref: LocalPlacementReference, works: list[ManifestWork], view: View
 ) -> PlacementRollout:
-    pages = view.placement_snapshot.decisions_of(subject.namespace, ref.name).pages
+    placement = view.get(OcmPlacement, subject.namespace, ref.name)
+    is_there = placement is not None and placement.metadata.deletion_timestamp is None
+    pages = view.placement_snapshot.decisions_of(subject.namespace, ref.name).pages if is_there else {}
     batches = rollout_groups(
         (
             page.decision.metadata.labels.get(GROUP_NAME_LABEL, ""),
@@ -250,16 +268,17 @@ def rollout_standing(subject: ManifestWorkReplicaSet, work: ManifestWork, profil
 
 def standing_without_generations(work: ManifestWork) -> RolloutState:
     """The same of a work whose conditions name no generation, as OCM 1.0 reads them."""
-    applied, available, degraded = (
-        find_condition(work.status.conditions, type_) for type_ in ("Applied", "Available", "Degraded")
-    )
+    true = {one.type for one in work.status.conditions if one.status == "True"}
+    applied = find_condition(work.status.conditions, "Applied")
     if applied is None:
         return RolloutState(PROGRESSING)
-    if degraded is not None and degraded.status == "True":
-        return RolloutState(FAILED, degraded.last_transition_time)
-    if available is not None and available.status == "True":
-        return RolloutState(SUCCEEDED, available.last_transition_time)
-    return RolloutState(FAILED if applied.status == "False" else PROGRESSING, applied.last_transition_time)
+    if applied.status == "False" and "Progressing" not in true:
+        return RolloutState(FAILED, applied.last_transition_time)
+    if "Available" in true:
+        return RolloutState(SUCCEEDED, work.metadata.creation_timestamp)
+    if "Degraded" in true:
+        return RolloutState(FAILED, applied.last_transition_time)
+    return RolloutState(PROGRESSING, work.metadata.creation_timestamp)
 
 
 def progress_condition(work: ManifestWork) -> Condition | None:
@@ -303,12 +322,17 @@ def invalid_label_condition(label: str, faults: list[str]) -> Condition:
 
 
 def rollout_conditions(
-    subject: ManifestWorkReplicaSet, rollouts: list[PlacementRollout], removals: WorkRemovals, missing: list[str]
+    subject: ManifestWorkReplicaSet,
+    rollouts: list[PlacementRollout],
+    removals: WorkRemovals,
+    missing: list[str],
+    profile: Profile,
 ) -> list[Condition]:
+    verified = verified_condition(rollouts, missing)
     return [
-        verified_condition(rollouts, missing),
+        verified,
         rolled_out_condition(rollouts, removals),
-        applied_condition(rollouts),
+        applied_condition(rollouts, verified.reason, profile),
         *stalled_condition(subject, removals),
     ]
 
@@ -326,53 +350,65 @@ def verified_condition(rollouts: list[PlacementRollout], missing: list[str]) -> 
     if missing:
         message = ", ".join(f'namespaces "{name}" not found' for name in missing)
         return Condition(type="PlacementVerified", status="False", reason=NOT_AS_EXPECTED, message=message)
-    reason = "AsExpected"
-    if any(not one.has_decisions for one in rollouts):
+    reason = AS_EXPECTED
+    if any(not one.is_decided for one in rollouts):
         reason = "PlacementDecisionNotFound"
     elif not any(one.clusters for one in rollouts):
-        reason = "PlacementDecisionEmpty"
-    return Condition(type="PlacementVerified", status="True" if reason == "AsExpected" else "False", reason=reason)
+        reason = DECISION_EMPTY
+    return Condition(type="PlacementVerified", status="True" if reason == AS_EXPECTED else "False", reason=reason)
 
 
 def rolled_out_condition(rollouts: list[PlacementRollout], removals: WorkRemovals) -> Condition:
-    done = all(one.plan.done for one in rollouts) and not removals.remaining
+    done = all(one.is_decided and one.plan.done for one in rollouts) and not removals.remaining
     return Condition(
         type="PlacementRolledOut", status="True" if done else "False", reason="Complete" if done else "Progressing"
     )
 
 
-def applied_condition(rollouts: list[PlacementRollout]) -> Condition:
-    counts = [(summarize_works(one), len(one.clusters)) for one in rollouts]
-    done = all(one.applied == selected for one, selected in counts)
-    return Condition(
-        type="ManifestworkApplied", status="True" if done else "False", reason="AsExpected" if done else "Processing"
-    )
+def applied_condition(rollouts: list[PlacementRollout], verified_reason: str, profile: Profile) -> Condition:
+    """True when the works are available and neither progress nor are degraded."""
+    counted = sum_summaries([summarize_works(one, profile) for one in rollouts])
+    selected = sum(len(one.clusters) for one in rollouts)
+    expected = selected if profile.replicaset_summary_counts_updates else counted.total
+    if not counted.total:
+        reason = verified_reason if verified_reason == DECISION_EMPTY else NOT_AS_EXPECTED
+    elif counted.available == expected and not counted.progressing and not counted.degraded:
+        reason = AS_EXPECTED
+    else:
+        reason = "Processing" if counted.progressing and not counted.degraded else NOT_AS_EXPECTED
+    return Condition(type="ManifestworkApplied", status="True" if reason == AS_EXPECTED else "False", reason=reason)
 
 
-def summarize_works(one: PlacementRollout) -> ManifestWorkReplicaSetSummary:
-    """The works of one placement, counted by their conditions."""
-    there = [work for cluster, work in one.works.items() if cluster in set(one.clusters)]
+def summarize_works(one: PlacementRollout, profile: Profile) -> ManifestWorkReplicaSetSummary:
+    """The works of one placement, counted by their conditions; as upstream only those with the current template."""
+    selected = set(one.clusters)
+    there = [work for cluster, work in one.works.items() if cluster in selected or not one.is_decided]
+    updated = [work for work in there if work.spec == one.template and work.metadata.deletion_timestamp is None]
+    counted = there if profile.replicaset_summary_counts_updates else updated
 
     def count(type_: str) -> int:
-        return sum(is_condition_true(work.status.conditions, type_) for work in there)
+        return sum(is_condition_true(work.status.conditions, type_) for work in counted)
 
-    return ManifestWorkReplicaSetSummary(
-        total=len(there),
+    summary = ManifestWorkReplicaSetSummary(
+        total=len(counted),
         applied=count("Applied"),
         available=count("Available"),
         progressing=count("Progressing"),
         degraded=count("Degraded"),
-        desired_total=len(one.clusters),
-        updated=sum(work.spec == one.template for work in there),
     )
+    if not profile.replicaset_summary_counts_updates:
+        return summary
+    return summary.but(desired_total=len(one.clusters), updated=len(updated))
 
 
 def placement_summary(one: PlacementRollout, profile: Profile) -> PlacementSummary:
-    counted = summarize_works(one)
-    groups = sum(all(cluster in one.works for cluster in batch.clusters) for batch in one.batches)
-    groups_text = f"{groups} ({counted.applied} / {len(one.clusters)} clusters applied)"
-    if not profile.replicaset_summary_counts_updates:
-        counted = counted.but(desired_total=0, updated=0)
+    """The text counts groups and clusters with all works applied; as upstream all groups, and the works there are."""
+    counted = summarize_works(one, profile)
+    groups, applied = len(one.batches), counted.total
+    if profile.replicaset_summary_counts_updates:
+        groups = sum(all(cluster in one.works for cluster in batch.clusters) for batch in one.batches)
+        applied = counted.applied
+    groups_text = f"{groups} ({applied} / {len(one.clusters)} clusters applied)"
     return PlacementSummary(name=one.ref.name, available_decision_groups=groups_text, summary=counted)
 
 

@@ -148,9 +148,12 @@ class _RolloutWalk:
         return standing.status
 
     def result(self, clusters: Iterable[str]) -> RolloutPlan:
-        """The rollout is done when every cluster has succeeded; a tolerated failure lets others go on, no more."""
+        """The rollout is done when every cluster has succeeded, also before its soak time ends.
+
+        A tolerated failure lets others go on, no more.
+        """
         recheck_at = min(self._ends, default=None)
-        done = all(self._status(cluster) == SUCCEEDED for cluster in clusters)
+        done = all(self._standings.get(cluster, RolloutState()).status == SUCCEEDED for cluster in clusters)
         return RolloutPlan(tuple(self._apply), done, recheck_at)
 
 
