@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.cluster import CORDON_TAINT, Cluster
 from trimtab.api.quantity import InvalidQuantity, milli_value
 from trimtab.console.facts import Facts
 from trimtab.controllers import well_known
@@ -13,7 +13,6 @@ from trimtab.controllers.conditions import find_condition
 
 READY, DARK, DRAINING, CORDONED, JOINING = "ok", "dark", "drain", "closed", "new"
 """States of a cluster."""
-CORDON_TAINT = "cluster.karmada.io/unschedulable"
 CORES = 1000.0
 MAX_LOAD = 1000.0
 GIB = 1000.0 * (1 << 30)

@@ -7,13 +7,13 @@ import msgspec
 from msgspec.structs import asdict
 
 from trimtab.api.kind import find_kind
-from trimtab.api.kinds.cluster import Cluster, Taint
+from trimtab.api.kinds.cluster import CORDON_TAINT, NOT_READY_TAINT, Cluster, Taint
 from trimtab.api.kinds.ocm_clusters import ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, OcmPlacement, PlacementDecision
 from trimtab.api.kinds.rebalancer import RebalancerSpec, WorkloadRebalancer
 from trimtab.api.value import Field, Meta, Object, Raw, Value
 from trimtab.client.client import resource_of
-from trimtab.controllers.clusters.health import NOT_READY, ready_condition
+from trimtab.controllers.clusters.health import ready_condition
 from trimtab.controllers.conditions import with_condition
 from trimtab.controllers.ocm.placement import placement_request
 from trimtab.controllers.ocm.placement_decisions import new_decision
@@ -25,7 +25,6 @@ from trimtab.dryrun.fleet_state import FleetState, name_of
 from trimtab.errors import InputError
 from trimtab.runtime.propagatable import is_propagatable
 
-CORDON = "cluster.karmada.io/unschedulable"
 PLANNED_REBALANCER = "planned-rebalance"
 """The name of the WorkloadRebalancer that stands for a rebalance in a plan."""
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -206,7 +205,7 @@ def with_drain(cluster: Cluster, state: FleetState) -> Cluster:
     drained = cluster.but(
         metadata=cluster.metadata.but(annotations=cluster.metadata.annotations | {DRAIN: since}),
     )
-    return with_taint(drained, Taint(key=CORDON, effect="NoSchedule"))
+    return with_taint(drained, Taint(key=CORDON_TAINT, effect="NoSchedule"))
 
 
 def with_taint_change(cluster: Cluster, change: TaintChange, state: FleetState) -> Cluster:
@@ -228,5 +227,5 @@ def with_failure(cluster: Cluster, state: FleetState) -> Cluster:
     now = state.now.replace(microsecond=0)
     lost = ready_condition("False", "ClusterNotReachable", "cluster is not reachable", now)
     failed = cluster.but(status=cluster.status.but(conditions=with_condition(cluster.status.conditions, lost)))
-    failed = with_taint(failed, Taint(key=NOT_READY, effect="NoSchedule", time_added=now))
-    return with_taint(failed, Taint(key=NOT_READY, effect="NoExecute", time_added=now))
+    failed = with_taint(failed, Taint(key=NOT_READY_TAINT, effect="NoSchedule", time_added=now))
+    return with_taint(failed, Taint(key=NOT_READY_TAINT, effect="NoExecute", time_added=now))

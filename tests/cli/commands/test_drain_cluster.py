@@ -6,9 +6,8 @@ from click.testing import CliRunner
 from move_helpers import MoveScenario, run_scenario
 
 from cli.scenarios import place_in_m1_and_m2
-from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.cluster import CORDON_TAINT, Cluster
 from trimtab.cli.commands.drain_cluster import (
-    CORDON,
     abort_drain,
     bindings_in,
     command,
@@ -82,12 +81,12 @@ def test_aborted_drain_uncordons_and_completes_moves_in_progress(capsys) -> None
 
 def test_cluster_cordoned_before_a_drain_stays_cordoned_after_abort() -> None:
     async def act(scene: MoveScenario) -> None:
-        await scene.set_taints("m1", f"{CORDON}:NoSchedule")
+        await scene.set_taints("m1", f"{CORDON_TAINT}:NoSchedule")
         await start_drain(scene.client, "m1")
         await start_drain(scene.client, "m1")
         await abort_drain(scene.client, "m1")
         cluster = await scene.get(Cluster, "m1")
-        assert [taint.key for taint in cluster.spec.taints] == [CORDON]
+        assert [taint.key for taint in cluster.spec.taints] == [CORDON_TAINT]
         assert "trimtab.dev/drain" not in cluster.metadata.annotations
 
     run_scenario(act)

@@ -3,9 +3,9 @@
 from click.testing import CliRunner
 from move_helpers import MoveScenario, run_scenario
 
-from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.cluster import CORDON_TAINT, Cluster
 from trimtab.cli.commands import uncordon_cluster
-from trimtab.cli.commands.drain_cluster import CORDON, start_drain
+from trimtab.cli.commands.drain_cluster import start_drain
 from trimtab.cli.commands.uncordon_cluster import command
 
 
@@ -19,7 +19,7 @@ def test_uncordon_removes_the_cordon_and_the_drain_and_keeps_other_taints(monkey
     async def act(scene: MoveScenario) -> None:
         await scene.set_taints("m1", "other:NoSchedule")
         await start_drain(scene.client, "m1")
-        assert CORDON in [taint.key for taint in (await scene.get(Cluster, "m1")).spec.taints]
+        assert CORDON_TAINT in [taint.key for taint in (await scene.get(Cluster, "m1")).spec.taints]
         pending = []
         monkeypatch.setattr(uncordon_cluster, "with_client", lambda _, __, work: pending.append(work(scene.client)))
         result = CliRunner().invoke(command, ["m1"])

@@ -3,12 +3,11 @@ from typing import Any
 
 from views import NOON, FakeView
 
-from trimtab.api.kinds.cluster import Cluster, ClusterSpec, ClusterStatus, ResourceSummary, Taint
+from trimtab.api.kinds.cluster import NOT_READY_TAINT, Cluster, ClusterSpec, ClusterStatus, ResourceSummary, Taint
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.ocm_clusters import ManagedCluster, ManagedClusterTaint
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Condition, Key, Meta, Object
-from trimtab.controllers.clusters.health import NOT_READY
 from trimtab.controllers.contract import Delete, ReconcileFault
 from trimtab.controllers.ocm.managed_cluster_sync import (
     FINALIZER,
@@ -74,8 +73,8 @@ def test_cluster_taints_are_copied_with_ocm_keys_and_effects() -> None:
     early = NOON - timedelta(minutes=5)
     taints = (
         Taint(key="gpu", value="x", effect="NoExecute", time_added=NOON),
-        Taint(key=NOT_READY, effect="NoSchedule", time_added=NOON),
-        Taint(key=NOT_READY, effect="NoExecute", time_added=early),
+        Taint(key=NOT_READY_TAINT, effect="NoSchedule", time_added=NOON),
+        Taint(key=NOT_READY_TAINT, effect="NoExecute", time_added=early),
     )
     _, managed = reconcile_until_stable(cluster(taints=taints))
     assert [(t.key, t.value, t.effect, t.time_added) for t in managed.spec.taints] == [

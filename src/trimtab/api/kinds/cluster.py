@@ -10,6 +10,9 @@ from trimtab.api.kind import Column, kind
 from trimtab.api.value import Condition, Field, Int32, Int64, Object, QuantityText, Value, never_omit
 
 SYNC_MODES = ("Push", "Pull")
+NOT_READY_TAINT = "cluster.karmada.io/not-ready"
+UNREACHABLE_TAINT = "cluster.karmada.io/unreachable"
+CORDON_TAINT = "cluster.karmada.io/unschedulable"
 
 
 class Taint(Value):

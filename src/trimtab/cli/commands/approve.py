@@ -5,6 +5,7 @@ import click
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.cli.commands.explain import find_binding
 from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.options.namespace import namespace_option
 from trimtab.cli.support.output import format_objects, output_option
 from trimtab.client.approvals import approve_move
 from trimtab.client.client import Client
@@ -18,7 +19,7 @@ HEADINGS = ("NAMESPACE", "WORKLOAD", "CAUSE", "NOW", "THEN", "SINCE")
 
 @click.command()
 @click.argument("targets", nargs=-1, metavar="[KIND/NAME]...")
-@click.option("--namespace", "-n", default="default", show_default=True)
+@namespace_option()
 @click.option("--all-namespaces", "-A", is_flag=True, help="List, or with --all approve, in all namespaces.")
 @click.option("--all", "everything", is_flag=True, help="Approve all waiting moves of the namespace.")
 @output_option

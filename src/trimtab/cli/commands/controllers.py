@@ -18,6 +18,7 @@ from trimtab.cli.support.client import kubeconfig_options
 from trimtab.cli.support.definitions import check_definitions
 from trimtab.cli.support.karmada_leases import KARMADA_NAMESPACE, check_all_held, karmada_elections
 from trimtab.cli.support.options.controller_selection import controllers_option, enabled_controllers
+from trimtab.cli.support.options.namespace import check_namespace
 from trimtab.cli.support.options.notifications import notification_options, webhook_target
 from trimtab.cli.support.options.settings import parse_settings
 from trimtab.cli.support.options.traces import trace_options, trace_target
@@ -62,7 +63,7 @@ from trimtab.telemetry import Sample, configure_logging
     default=False,
     help="Run the controllers only while this process holds the Lease.",
 )
-@click.option("--leader-elect-resource-namespace", default="kube-system", show_default=True)
+@click.option("--leader-elect-resource-namespace", callback=check_namespace, default="kube-system", show_default=True)
 @click.option(
     "--leader-elect-resource-name",
     default="",

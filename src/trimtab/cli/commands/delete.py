@@ -5,6 +5,7 @@ import asyncio
 import click
 
 from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.options.namespace import namespace_option
 from trimtab.client.client import Client
 from trimtab.errors import ApiError, InternalError, TooManyRequests, Unclassified
 from trimtab.rescheduling.eviction_client import PODS, RETRY_SECONDS, detailed_refusal_message, evict, eviction_body
@@ -17,7 +18,7 @@ def command() -> None:
 
 @command.command("pod")
 @click.argument("names", nargs=-1, required=True)
-@click.option("--namespace", "-n", default="default", show_default=True)
+@namespace_option()
 @click.option("--direct", is_flag=True, help="Delete at once and ignore budgets.")
 @click.option("--wait", is_flag=True, help="Retry until the budgets allow it.")
 @click.option(

@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 import click
 
 from trimtab.api.kind import kind_of
-from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.cluster import CORDON_TAINT, Cluster
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Raw
 from trimtab.api.wording import plural, verb
@@ -24,7 +24,6 @@ from trimtab.controllers.movement.binding_moves import stalled_condition_of
 from trimtab.controllers.well_known import DRAIN
 from trimtab.errors import Conflict, InputError
 
-CORDON = "cluster.karmada.io/unschedulable"
 CORDONED_BEFORE = "cordoned-before"
 """In the drain annotation: the cluster was cordoned before, and stays cordoned when the drain is aborted."""
 POLL_SECONDS = 1.0
@@ -126,14 +125,14 @@ def drain_annotation(raw: Raw) -> str | None:
 
 
 def is_cordoned(raw: Raw) -> bool:
-    return any(taint["key"] == CORDON for taint in raw["spec"].get("taints") or [])
+    return any(taint["key"] == CORDON_TAINT for taint in raw["spec"].get("taints") or [])
 
 
 def taints_with_cordon(raw: Raw, *, cordoned: bool) -> list[Raw] | None:
     taints = raw["spec"].get("taints") or []
     if cordoned:
-        return taints if is_cordoned(raw) else [*taints, {"key": CORDON, "effect": "NoSchedule"}]
-    return [taint for taint in taints if taint["key"] != CORDON] or None
+        return taints if is_cordoned(raw) else [*taints, {"key": CORDON_TAINT, "effect": "NoSchedule"}]
+    return [taint for taint in taints if taint["key"] != CORDON_TAINT] or None
 
 
 async def wait_until_drained(client: Client, cluster: str, seconds: float) -> int:

@@ -14,6 +14,7 @@ from trimtab.api.value import Object
 from trimtab.api.wording import plural
 from trimtab.cli.support.client import kubeconfig_options
 from trimtab.cli.support.explain_hints import change_lines, kept_copy_lines
+from trimtab.cli.support.options.namespace import namespace_option
 from trimtab.cli.support.output import format_structured, output_option
 from trimtab.cli.support.reports import print_report, watch_option
 from trimtab.client.client import Client, Resource, resource_of
@@ -35,7 +36,7 @@ SHOWN_CONDITIONS = ("Stalled", "PurgeUnconfirmed", "FailoverInactive")
 
 @click.command()
 @click.argument("target", metavar="KIND/NAME")
-@click.option("--namespace", "-n", default="default", show_default=True)
+@namespace_option()
 @click.option("--all-namespaces", "-A", is_flag=True, help="Explain the workloads of this name in all namespaces.")
 @click.option("--now", "anew", is_flag=True, help="Decide now instead of showing the last decision.")
 @click.option(

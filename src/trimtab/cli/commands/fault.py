@@ -11,6 +11,7 @@ from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, AddOnPlacementS
 from trimtab.api.value import Meta
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.clusters import get_cluster
+from trimtab.cli.support.options.namespace import namespace_option
 from trimtab.client.client import resource_of
 from trimtab.client.kube import KubeClient
 from trimtab.errors import AlreadyExists, InputError
@@ -49,7 +50,7 @@ def node(cluster: str, node: str, state: str, kubeconfig: str, context: str) -> 
 @click.argument("workload", metavar="NAME")
 @click.argument("state", type=click.Choice(["unhealthy", *WORKLOAD_STATES]))
 @click.option("--cluster", "clusters", multiple=True, required=True, help="The cluster in which it fails; repeatable.")
-@click.option("-n", "--namespace", default="default", show_default=True)
+@namespace_option()
 @kubeconfig_options
 def workload(
     workload: str, state: str, clusters: tuple[str, ...], namespace: str, kubeconfig: str, context: str

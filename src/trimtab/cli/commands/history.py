@@ -6,6 +6,7 @@ import click
 
 from trimtab.api.kinds.disruption import Move
 from trimtab.cli.support.client import kubeconfig_options
+from trimtab.cli.support.options.namespace import namespace_option
 from trimtab.cli.support.output import format_objects, output_option
 from trimtab.cli.support.reports import print_report, watch_option
 from trimtab.client.client import Client
@@ -35,7 +36,7 @@ BINDING_WORDS = ("resourcebinding", "resourcebindings", "clusterresourcebinding"
 
 @click.command()
 @click.argument("binding", default="")
-@click.option("-n", "--namespace", default="default", show_default=True)
+@namespace_option()
 @click.option("-A", "--all-namespaces", is_flag=True, help="Moves of all namespaces.")
 @click.option(
     "--limit", type=int, default=50, show_default=True, help="Maximum number of moves to show; the newest is last."

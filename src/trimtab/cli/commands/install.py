@@ -12,6 +12,7 @@ from trimtab.api.value import Raw
 from trimtab.cli.commands.crds import custom_kinds, dump_crd
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.installation import COMPONENT, MANAGER, NAMESPACE, PART_OF, installation_objects
+from trimtab.cli.support.options.namespace import check_namespace
 from trimtab.client.client import Client, Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.storage_migration import DEFINITIONS
@@ -28,7 +29,7 @@ _BOOKKEEPING = ("managedFields", "resourceVersion", "generation")
 @click.command()
 @kubeconfig_options
 @click.option("--image", required=True, help="The image, with its registry and tag or digest.")
-@click.option("-n", "--namespace", default=NAMESPACE, show_default=True)
+@click.option("-n", "--namespace", callback=check_namespace, default=NAMESPACE, show_default=True)
 @click.option(
     "--skip-group", "skipped", multiple=True, help="Leave the kinds of this API group as they are; can be repeated."
 )

@@ -15,6 +15,7 @@ from trimtab.api.value import Raw
 from trimtab.cli.commands.apply_plan import carry_out
 from trimtab.cli.commands.rebalance import selector_of
 from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.options.namespace import namespace_option
 from trimtab.cli.support.options.settings import parse_settings
 from trimtab.cli.support.output import format_structured, output_option
 from trimtab.cli.support.reports import echo_report
@@ -55,7 +56,7 @@ from trimtab.store.files import replace_file
 @click.option(
     "--kind", "kind_", default="deployment", show_default=True, help="Kind that labels of --rebalance select."
 )
-@click.option("-n", "--namespace", default="default", show_default=True)
+@namespace_option()
 @click.option("-A", "--all-namespaces", is_flag=True, help="With labels in --rebalance: select in all namespaces.")
 @click.option(
     "--from",

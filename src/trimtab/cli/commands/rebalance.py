@@ -12,6 +12,7 @@ from trimtab.api.selectors import InvalidSelector, LabelSelectorRequirement, par
 from trimtab.api.value import Raw
 from trimtab.cli.commands.explain import find_binding
 from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.options.namespace import namespace_option
 from trimtab.cli.support.server_state import fetch_state
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.client.lookups import find_resource, workload_reference
@@ -29,7 +30,7 @@ POLL_SECONDS = 1.0
 
 @click.command()
 @click.argument("workloads", nargs=-1, metavar="[KIND/NAME]...")
-@click.option("-n", "--namespace", default="default", show_default=True)
+@namespace_option()
 @click.option("-A", "--all-namespaces", is_flag=True, help="With --selector: select in all namespaces.")
 @click.option("-l", "--selector", default="", help="Select workloads by label instead of name, e.g. team=blue.")
 @click.option("--kind", "kind_", default="deployment", show_default=True, help="Kind that the selector selects.")

@@ -6,6 +6,7 @@ from trimtab.api.kind import kind_of, to_wire
 from trimtab.api.kinds.work import Binding
 from trimtab.cli.commands.explain import find_binding
 from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.options.namespace import namespace_option
 from trimtab.client.client import Client, resource_of
 from trimtab.controllers.movement import state
 from trimtab.errors import InputError
@@ -14,7 +15,7 @@ from trimtab.errors import InputError
 @click.command()
 @click.argument("target", metavar="KIND/NAME")
 @click.argument("clusters", nargs=-1)
-@click.option("--namespace", "-n", default="default", show_default=True)
+@namespace_option()
 @kubeconfig_options
 def command(target: str, clusters: tuple[str, ...], namespace: str, kubeconfig: str, context: str) -> None:
     """Allow KIND/NAME again in CLUSTERS (default: all) where it failed. Nothing moves until the next decision."""

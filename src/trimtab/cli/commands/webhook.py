@@ -10,6 +10,7 @@ from trimtab.api.value import Raw
 from trimtab.cli.commands.controllers import run_until_signalled
 from trimtab.cli.commands.crds import custom_kinds, dump_crd
 from trimtab.cli.support.client import kubeconfig_options
+from trimtab.cli.support.options.namespace import check_namespace
 from trimtab.cli.support.options.serving import port_option
 from trimtab.cli.support.probes import ProbeEndpoints, health_option, serve_probes
 from trimtab.client.kube import KubeClient
@@ -25,7 +26,11 @@ from trimtab.webhook.service import WebhookService, WebhookSettings
 @port_option(9443)
 @click.option("--bind", default="", help="Address to serve on; default: all addresses.")
 @click.option(
-    "--namespace", default="trimtab-system", show_default=True, help="Namespace of the Secret and the Service."
+    "--namespace",
+    callback=check_namespace,
+    default="trimtab-system",
+    show_default=True,
+    help="Namespace of the Secret and the Service.",
 )
 @click.option("--service", default=paths.NAME, show_default=True, help="Service through which the API server calls.")
 @click.option("--configuration", default=paths.NAME, show_default=True, help="Name of both webhook configurations.")

@@ -3,11 +3,10 @@
 import re
 from collections.abc import Iterator
 
+from trimtab.api.kinds.cluster import CORDON_TAINT, NOT_READY_TAINT, UNREACHABLE_TAINT
 from trimtab.api.kinds.work import Binding
 from trimtab.api.wording import plural
-from trimtab.controllers.clusters.health import NOT_READY, UNREACHABLE
 from trimtab.decide.explanation import ClusterExplanation, Explanation
-from trimtab.dryrun.change import CORDON
 
 HINTS = {
     "UntoleratedTaint": "tolerate the taint in the policy (placement.clusterTolerations), or remove it from the cluster: "
@@ -23,9 +22,9 @@ HINTS = {
     "Deleting": "nothing: the cluster leaves the fleet",
 }
 TAINT_HINTS = {
-    NOT_READY: "wait until the cluster is ready; what is wrong: trimtab explain cluster/{cluster}",
-    UNREACHABLE: "wait until the cluster can be reached; what is wrong: trimtab explain cluster/{cluster}",
-    CORDON: "uncordon it: trimtab uncordon-cluster {cluster}",
+    NOT_READY_TAINT: "wait until the cluster is ready; what is wrong: trimtab explain cluster/{cluster}",
+    UNREACHABLE_TAINT: "wait until the cluster can be reached; what is wrong: trimtab explain cluster/{cluster}",
+    CORDON_TAINT: "uncordon it: trimtab uncordon-cluster {cluster}",
 }
 """Taints that the control plane sets: who removes one by hand gets it back, or ends a drain."""
 TAINT = re.compile(r"untolerated taint \{([^=:}]+)")

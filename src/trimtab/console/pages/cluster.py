@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from trimtab.api.kind import kind_of
-from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.cluster import CORDON_TAINT, Cluster
 from trimtab.api.wording import plural
 from trimtab.client.client import Client, resource_of
 from trimtab.console.actions import FIELD_MANAGER, ActionError, Form, action, check_typed_name
-from trimtab.console.cluster_facts import CORDON_TAINT, DARK, DRAINING, JOINING, ClusterFacts
+from trimtab.console.cluster_facts import DARK, DRAINING, JOINING, ClusterFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.pages.fleet import eviction_due, flows_of, last_known_replicas, map_cluster
 from trimtab.console.pages.moves import move_rows

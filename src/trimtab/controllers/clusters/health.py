@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import (
+    NOT_READY_TAINT,
+    UNREACHABLE_TAINT,
     APIEnablement,
     Cluster,
     ClusterStatus,
@@ -36,9 +38,7 @@ from trimtab.controllers.finalizers import with_finalizer, without_finalizers
 from trimtab.controllers.settings import setting
 
 SOURCE = "cluster-controller"
-NOT_READY = "cluster.karmada.io/not-ready"
-UNREACHABLE = "cluster.karmada.io/unreachable"
-CONDITION_TAINTS = (NOT_READY, UNREACHABLE)
+CONDITION_TAINTS = (NOT_READY_TAINT, UNREACHABLE_TAINT)
 POLL_SECONDS = 10.0
 
 
@@ -295,7 +295,7 @@ def taints_for(cluster: Cluster, view: View) -> tuple[Taint, ...]:
     ready = find_condition(cluster.status.conditions, "Ready")
     if ready is not None and ready.status == "True":
         return tuple(taint for taint in cluster.spec.taints if taint.key not in CONDITION_TAINTS)
-    wanted = UNREACHABLE if ready is not None and ready.status == "Unknown" else NOT_READY
+    wanted = UNREACHABLE_TAINT if ready is not None and ready.status == "Unknown" else NOT_READY_TAINT
     taints = tuple(t for t in cluster.spec.taints if t.key not in CONDITION_TAINTS or t.key == wanted)
     now = view.now.replace(microsecond=0)
     if not any(t.key == wanted and t.effect == "NoSchedule" for t in taints):

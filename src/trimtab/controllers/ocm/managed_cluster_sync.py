@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from trimtab.api.kind import kind_of
-from trimtab.api.kinds.cluster import Cluster, Taint
+from trimtab.api.kinds.cluster import NOT_READY_TAINT, UNREACHABLE_TAINT, Cluster, Taint
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.ocm_clusters import (
     CLUSTER_GROUP,
@@ -25,7 +25,6 @@ from trimtab.api.kinds.ocm_clusters import (
 )
 from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers import well_known
-from trimtab.controllers.clusters.health import NOT_READY, UNREACHABLE
 from trimtab.controllers.conditions import find_condition, with_condition
 from trimtab.controllers.contract import Delete, Effect, ReconcileFault, Trigger, View, controller
 from trimtab.controllers.finalizers import without_finalizers
@@ -38,7 +37,7 @@ MIRRORED_LABELS_ANNOTATION = "trimtab.dev/mirrored-labels"
 """The labels when both sides were last equal: the side that differs from them has changed something."""
 IMPORTED_TAINTS_ANNOTATION = "trimtab.dev/taints-from-managed-cluster"
 CLUSTER_NAME = "open-cluster-management.io/cluster-name"
-OCM_TAINT_KEYS = {NOT_READY: f"{CLUSTER_GROUP}/unavailable", UNREACHABLE: f"{CLUSTER_GROUP}/unreachable"}
+OCM_TAINT_KEYS = {NOT_READY_TAINT: f"{CLUSTER_GROUP}/unavailable", UNREACHABLE_TAINT: f"{CLUSTER_GROUP}/unreachable"}
 NO_SELECT_EFFECTS = ("NoSelect", "NoSelectIfNew")
 CLAIMS = (
     "platform.open-cluster-management.io",

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from trimtab.api.value import Raw
+from trimtab.cli.support.options.namespace import check_namespace
 from trimtab.client.client import Client
 from trimtab.controllers.propagation.detect import OWN_NAMESPACE
 from trimtab.errors import ApiError
@@ -21,6 +22,7 @@ def lease_namespace_option(purpose: str) -> Callable[[F], F]:
     usual = " or ".join(USUAL_NAMESPACES)
     return click.option(
         "--lease-namespace",
+        callback=check_namespace,
         default="",
         help=f"Namespace of the Lease of the controllers, {purpose}; default: where a Lease {LEASE_NAME} is found, else {usual}.",
     )
