@@ -67,6 +67,8 @@ class Ensure(NamedTuple):
     """Send it by server-side apply, as this field manager."""
     force: bool = False
     """With `apply_as`: take fields over from other managers."""
+    recheck_if_unchanged: bool = False
+    """In a member: reconcile again if the write changed nothing there, since no event will follow."""
 
 
 class RecordEvent(NamedTuple):

@@ -241,6 +241,8 @@ def test_complete_work_is_deleted_after_its_ttl() -> None:
     assert at(60) == [Delete(done)]
     of_a_set = done.but(metadata=done.metadata.but(labels={SET_LABEL: "ns.set"}))
     assert at(90, of_a_set) == []
+    assert list(manifestwork(done, FakeView([done], now=NOON + timedelta(seconds=60)))) == [Delete(done)]
+    assert list(manifestwork(done, FakeView([done], now=NOON + timedelta(seconds=20)))) == [RequeueAfter(40.001)]
 
 
 def test_conditions_of_removed_rules_are_removed() -> None:

@@ -441,6 +441,23 @@ def test_object_written_in_a_member_is_cached_at_once() -> None:
     assert (run.fault, run.requeued) == (None, [])
 
 
+class UnchangedClient(LocalClient):
+    """A server that makes nothing of what it is sent."""
+
+    async def replace(self, resource: Resource, body: Raw, **_: Any) -> Raw:
+        return body
+
+
+def test_write_that_changes_nothing_in_a_member_is_checked_again() -> None:
+    seen = new_map("a") | {"metadata": {**new_map("a")["metadata"], "resourceVersion": "7"}}
+    write = Ensure(seen, seen=seen, replace=True, recheck_if_unchanged=True)
+    assert MemberRun(InCluster("m1", write), client=UnchangedClient).requeued == [KEY]
+    once = write._replace(recheck_if_unchanged=False)
+    assert MemberRun(InCluster("m1", once), client=UnchangedClient).requeued == []
+    older = seen | {"metadata": {**seen["metadata"], "resourceVersion": "6"}}
+    assert MemberRun(InCluster("m1", write._replace(seen=older)), client=UnchangedClient).requeued == []
+
+
 def test_existing_member_object_is_cached_so_that_the_next_reconcile_sees_it() -> None:
     run = MemberRun(InCluster("m1", Ensure(new_map("a"))), "a")
     assert run.fault is not None

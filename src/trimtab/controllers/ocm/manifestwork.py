@@ -98,7 +98,9 @@ def manifestwork(subject: ManifestWork, view: View) -> Iterator[Effect]:
         yield from remove_manifestwork(subject, seen)
         return
     if cluster is None or view.get(Namespace, "", namespace) is None:
-        return  # not joined here: its own OCM agent serves it, or it is about to join
+        # Not joined here: its own OCM agent serves it, or it is about to join.
+        yield from delete_after_ttl(subject, view)
+        return
     if FINALIZER not in subject.metadata.finalizers:
         metadata = subject.metadata.but(finalizers=(*subject.metadata.finalizers, FINALIZER))
         yield subject.but(metadata=metadata)

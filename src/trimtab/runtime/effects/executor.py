@@ -86,7 +86,9 @@ class EffectExecutor:
             case RunScript():
                 self.ask_script(key, effect)
             case InCluster(cluster, inner):
-                await self._members.write(cluster, inner)
+                has_changed = await self._members.write(cluster, inner)
+                if not has_changed and isinstance(inner, Ensure) and inner.recheck_if_unchanged:
+                    self._requeue(key)
             case Ensure():
                 await self._host.ensure(effect)
             case Delete():

@@ -56,19 +56,21 @@ class MemberEffects:
         with member_faults(cluster):
             await self._member(cluster).follow(api_version, kind)
 
-    async def write(self, cluster: str, effect: Ensure | Delete) -> None:
-        """Ensure or delete an object in the member."""
+    async def write(self, cluster: str, effect: Ensure | Delete) -> bool:
+        """Ensure or delete an object in the member; whether that changed it, so that an event will follow."""
         try:
             with member_faults(cluster):
                 if isinstance(effect, Ensure):
-                    has_written = await self._ensure(self._member(cluster), effect)
+                    written = await self._ensure(self._member(cluster), effect)
+                    has_written, has_changed = written is not None, is_changed(effect.seen, written)
                 else:
-                    has_written = await self._delete(self._member(cluster), effect)
+                    has_written = has_changed = await self._delete(self._member(cluster), effect)
         except MemberFault:
             self._report(cluster, effect, failed=True)
             raise
         if has_written:
             self._report(cluster, effect, failed=False)
+        return has_changed
 
     def _report(self, cluster: str, effect: Ensure | Delete, *, failed: bool) -> None:
         if not self._state.member_write_observers:
@@ -82,8 +84,8 @@ class MemberEffects:
         for observer in self._state.member_write_observers:
             observer(write)
 
-    async def _ensure(self, member: MemberAccess, effect: Ensure) -> bool:
-        """Whether anything was written: what differs in nothing is not sent."""
+    async def _ensure(self, member: MemberAccess, effect: Ensure) -> Raw | None:
+        """The object as written; `None` if it differs in nothing, and was not sent."""
         resource = await member.resource(effect.wanted["apiVersion"], effect.wanted["kind"])
         metadata = effect.wanted["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
@@ -98,7 +100,7 @@ class MemberEffects:
             raise
         if written is not None:
             member.put_cached(resource, namespace, name, written)
-        return written is not None
+        return written
 
     async def _delete(self, member: MemberAccess, effect: Delete) -> bool:
         """Whether anything was deleted: another one may have done so before."""
@@ -157,6 +159,13 @@ class MemberEffects:
                 return await pod_use(client, effect.namespace, effect.selector)
         except MemberFault:
             return ()
+
+
+def is_changed(seen: Raw | None, written: Raw | None) -> bool:
+    """Whether the server made another version of the object."""
+    if seen is None or written is None:
+        return written is not None
+    return bool(written["metadata"].get("resourceVersion") != seen["metadata"].get("resourceVersion"))
 
 
 def access_review(effect: CheckAccess, resource: Resource, verb: str) -> Raw:

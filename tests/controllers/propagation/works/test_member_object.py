@@ -72,6 +72,8 @@ def test_the_spec_of_a_namespace_belongs_to_its_member() -> None:
     wanted = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
     seen = {**wanted, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
     assert matches_last_write("m1", well_known.ref_without_uid(wanted), wanted, seen, FakeView())[0] is True
+    empty = {**wanted, "spec": {}}
+    assert matches_last_write("m1", well_known.ref_without_uid(wanted), empty, seen, FakeView())[0] is True
 
 
 def test_a_later_write_is_settled_again() -> None:

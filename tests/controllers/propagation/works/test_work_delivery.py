@@ -13,6 +13,7 @@ from trimtab.api.kinds.work import WorkStatus
 from trimtab.api.value import Condition, Meta, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Ensure, Fetch
+from trimtab.controllers.propagation.works.member_object import SENT, SETTLED, fingerprint
 from trimtab.controllers.propagation.works.work_delivery import (
     FETCHED,
     READ_INTERVAL_SECONDS,
@@ -21,6 +22,7 @@ from trimtab.controllers.propagation.works.work_delivery import (
     contains,
     plan_delivery,
 )
+from trimtab.interpret.prune import prune
 
 
 def delivery(seen: Raw | None, strategy: str = "", view: FakeView | None = None) -> ManifestDelivery:
@@ -53,6 +55,20 @@ def test_a_changed_object_is_replaced_for_the_version_that_was_seen() -> None:
     assert write is not None
     assert write.replace
     assert write.seen is not None
+
+
+def test_a_write_that_changes_nothing_is_checked_again_once() -> None:
+    view, seen = FakeView(), object_in_member(work_for())
+    seen = {**seen, "spec": {**seen["spec"], "replicas": 99}}
+    write = delivery(seen, view=view).write
+    assert write is not None
+    assert write.recheck_if_unchanged
+    key = ("m1", well_known.ref_without_uid(write.wanted))
+    view.memory[SENT, key] = fingerprint(prune(write.wanted))
+    view.memory[SETTLED, key] = (view.memory[SENT, key], 1)
+    again = delivery(seen, view=view).write
+    assert again is not None
+    assert not again.recheck_if_unchanged
 
 
 @pytest.mark.parametrize("strategy", ["CreateOnly", "Completed"])

@@ -56,9 +56,14 @@ def comparable(wanted: Raw, seen: Raw) -> Raw:
         kept = {key: value for key, value in annotations.items() if key != well_known.CONTROL_PLANE}
         if len(kept) < len(annotations):
             pruned = {**pruned, "metadata": {**pruned["metadata"], "annotations": kept}}
-    if pruned["kind"] == "Namespace" and "spec" not in pruned and "spec" in seen:
+    if pruned["kind"] == "Namespace" and not pruned.get("spec") and "spec" in seen:
         pruned = {**pruned, "spec": seen["spec"]}
     return pruned
+
+
+def is_sent(cluster: str, ref: Ref, wanted: Raw, view: View) -> bool:
+    """Whether the last write of this process sent exactly this."""
+    return view.recall(SENT, (cluster, ref)) == fingerprint(prune(wanted))
 
 
 def matches_last_write(

@@ -11,7 +11,7 @@ from trimtab.api.kinds.work import Work
 from trimtab.api.value import Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Ensure, Fetch, NotFetched, Ref, RememberInProcess, Topic, View
-from trimtab.controllers.propagation.works.member_object import matches_last_write, with_member_fields
+from trimtab.controllers.propagation.works.member_object import is_sent, matches_last_write, with_member_fields
 from trimtab.controllers.propagation.works.object_ownership import (
     foreign_control_plane,
     is_managed,
@@ -83,7 +83,11 @@ def plan_delivery(work: Work, manifest: Raw, cluster: Cluster, view: View) -> Ma
     except InterpreterError as fault:
         return ManifestDelivery(ref, manifest, seen, None, str(fault))
     same, memory = matches_last_write(cluster.name, ref, wanted, seen, view)
-    return ManifestDelivery(ref, manifest, seen, None if same else Ensure(wanted, seen=seen, replace=True), "", memory)
+    if same:
+        return ManifestDelivery(ref, manifest, seen, None, "", memory)
+    recheck = not is_sent(cluster.name, ref, wanted, view)
+    write = Ensure(wanted, seen=seen, replace=True, recheck_if_unchanged=recheck)
+    return ManifestDelivery(ref, manifest, seen, write, "", memory)
 
 
 def is_reported_as_applied(work: Work) -> bool:
