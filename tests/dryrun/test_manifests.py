@@ -52,6 +52,20 @@ def test_unknown_kind_of_another_group_is_accepted_untyped(tmp_path: Path) -> No
     assert item.typed is None
 
 
+@pytest.mark.parametrize(
+    ("metadata", "field"),
+    [
+        ({"name": "wéb☃"}, "name"),
+        ({"name": "Web"}, "name"),
+        ({"name": "web", "namespace": "A B"}, "namespace"),
+        ({"name": "web", "labels": {"a b": "c"}}, "labels"),
+    ],
+)
+def test_metadata_that_no_server_would_store_is_an_error(tmp_path: Path, metadata: dict[str, Any], field: str) -> None:
+    with pytest.raises(InputError, match=rf"metadata\.{field}: Invalid value"):
+        read(tmp_path, {**pod(), "metadata": metadata})
+
+
 def test_object_that_is_in_the_files_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="document 2: Pod default/p is already in"):
         read(tmp_path, pod(), pod())

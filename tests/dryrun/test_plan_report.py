@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from trimtab.api.kinds.work import TargetCluster
 from trimtab.dryrun.plan_report import forecast_lines, format_seconds, report_lines
 from trimtab.dryrun.plan_result import (
+    EVICTION_STOPPED,
     BudgetCost,
     ClusterLoad,
     Forecast,
@@ -52,6 +53,17 @@ def test_forecast_says_what_it_waits_for_and_that_nothing_runs_twice() -> None:
         "Forecast: Deployment/default/web is still in -.",
     ]
     assert next(iter(forecast_lines(Forecast(seconds_simulated=900.0)))) == "Forecast: not finished within 15 min."
+
+
+def test_report_does_not_promise_evictions_that_the_storm_brake_stops() -> None:
+    stopped = PlannedWorkload(
+        workload="Deployment/default/web",
+        action="Refused",
+        refusal=PlannedRefusal(code=EVICTION_STOPPED, message="stays in a", is_violation=True),
+    )
+    plan = Plan(workloads=(stopped,), evacuation_starts_after=330.0)
+    assert "No workload is evicted while so many clusters have failed (DisruptionPolicy, storm)." in report_lines(plan)
+    assert "Evictions begin 330 s after the failure." in report_lines(PLAN)
 
 
 def test_report_has_verdict_moves_budgets_load_and_forecast() -> None:

@@ -6,8 +6,10 @@ from functools import cache
 import msgspec
 
 from trimtab.api import kinds as kind_modules
+from trimtab.api.field_errors import invalid
 from trimtab.api.kind import Kind, find_kind
 from trimtab.api.kinds.native import codec
+from trimtab.api.names import label_faults
 from trimtab.api.value import Raw
 from trimtab.dryrun.documents import Document, read_documents
 from trimtab.dryrun.manifest import Manifest, Manifests, display_name
@@ -15,6 +17,7 @@ from trimtab.errors import Cause, InputError
 from trimtab.registry import discover
 from trimtab.server.apiserver import served_resources_of
 from trimtab.server.registry.cel_rules import rule_evaluator
+from trimtab.server.registry.metadata import metadata_causes
 from trimtab.server.registry.object_schema import ObjectSchema
 from trimtab.server.resources import ServedResource
 
@@ -111,7 +114,13 @@ def _complete_and_validate(
     raw, kind = fitter.apply_defaults(served, item.raw), served.kind
     for fill in kind.admission_defaults:
         raw = fill(raw)
-    causes: list[Cause] = list(fitter.validate(served, raw, None))
+    metadata: Raw = raw["metadata"]
+    causes = metadata_causes(metadata, kind.id, custom=kind.custom)
+    namespace = metadata.get("namespace")
+    causes += [
+        invalid("metadata.namespace", namespace, fault) for fault in (label_faults(namespace) if namespace else ())
+    ]
+    causes += fitter.validate(served, raw, None)
     for check in kind.admission_validators:
         causes += check(raw, None)
     if causes:

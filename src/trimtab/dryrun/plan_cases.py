@@ -43,6 +43,7 @@ from trimtab.decide.fleet import Fleet
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.fleet_state import FleetState, name_of
 from trimtab.dryrun.plan_result import (
+    EVICTION_STOPPED,
     NEVER,
     REFUSED,
     RELEASE,
@@ -170,7 +171,7 @@ def evict(name: str, binding: Binding, situation: Situation) -> Evicted | Planne
         if cluster.name in situation.lost and evacuation_delay(view) is None:
             return refused_row(name, binding, situation, "NotEvacuated", f"stays in {cluster.name}: {NOT_EVACUATED}")
         if eviction_rate_factor(cluster, view) == 0:
-            return refused_row(name, binding, situation, "EvictionStopped", f"stays in {cluster.name}: {STORM}")
+            return refused_row(name, binding, situation, EVICTION_STOPPED, f"stays in {cluster.name}: {STORM}")
         without = movement_state.evict_from(result.binding, cluster.name, task_for(binding, view, cluster.name))
         preview = preview_placement(without, view)
         obstacle = missing_state_message(binding, cluster.name, preservation_of(binding)) or preview.failure

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from trimtab.api.wording import plural, verb
 from trimtab.dryrun.plan_result import (
+    EVICTION_STOPPED,
     LATER,
     NEVER,
     REFUSED,
@@ -49,7 +50,7 @@ def report_lines(plan: Plan, *, wide: bool = False) -> Iterator[str]:
     if plan.warnings or plan.evacuation_starts_after is not None:
         yield ""
     if plan.evacuation_starts_after is not None:
-        yield f"Evictions begin {plan.evacuation_starts_after:.0f} s after the failure."
+        yield eviction_line(plan, plan.evacuation_starts_after)
     yield from (f"Warning: {warning}" for warning in plan.warnings)
     if plan.forecast is not None:
         yield ""
@@ -108,6 +109,14 @@ def move_row(move: PlannedMove) -> tuple[str, ...]:
         move.mode or "-",
         start_text(move),
     )
+
+
+def eviction_line(plan: Plan, seconds: float) -> str:
+    """When workloads leave clusters that fail; so many clusters may fail that none does."""
+    stopped = [item for item in plan.refusals if item.refusal is not None and item.refusal.code == EVICTION_STOPPED]
+    if stopped and not plan.moves:
+        return "No workload is evicted while so many clusters have failed (DisruptionPolicy, storm)."
+    return f"Evictions begin {seconds:.0f} s after the failure."
 
 
 def budget_row(cost: BudgetCost) -> tuple[str, ...]:

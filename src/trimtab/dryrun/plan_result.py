@@ -12,6 +12,8 @@ from trimtab.dryrun.change import Change
 
 FORMAT = "trimtab-plan/1"
 NO_CHANGE, CHANGES, VIOLATIONS = "NoChange", "Changes", "Violations"
+EVICTION_STOPPED = "EvictionStopped"
+"""The refusal of a workload that stays in a failed cluster because too many have failed."""
 EXIT_CODES = {NO_CHANGE: 0, CHANGES: 2, VIOLATIONS: 3}
 CREATE, MOVE, SCALE, RELEASE, REFUSED, UNCHANGED = "Create", "Move", "Scale", "Release", "Refused", "Unchanged"
 NOW, STEPS, LATER, WHEN_APPROVED, NEVER = "Now", "InSteps", "Later", "WhenApproved", "Never"
