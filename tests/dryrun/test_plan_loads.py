@@ -6,6 +6,7 @@ import pytest
 from move_helpers import MoveScenario, run_scenario
 
 from cli.scenarios import place_four_replicas_in_m1, place_in_m1_and_m2
+from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.fleet_state import fetch_fleet_state
@@ -13,6 +14,7 @@ from trimtab.dryrun.plan import make_plan
 from trimtab.dryrun.plan_loads import spread_of
 from trimtab.dryrun.plan_result import ClusterLoad
 
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 EVEN = (
     ClusterLoad(cluster="a", cpu_before=0.5, cpu_after=0.9),
     ClusterLoad(cluster="b", cpu_before=0.5, cpu_after=0.1),
@@ -52,5 +54,16 @@ def test_load_of_a_new_workload_is_counted_at_once() -> None:
         for _ in range(4):
             assert await loads_in(scene) == [(round(2 / 110, 4),) * 2] * 2
             await asyncio.sleep(4)
+
+    run_scenario(act)
+
+
+def test_load_of_a_workload_that_grows_is_counted_at_once() -> None:
+    async def act(scene: MoveScenario) -> None:
+        await place_in_m1_and_m2(scene, "web")
+        await asyncio.sleep(12)
+        await scene.client.patch(DEPLOYMENTS, "default", "web", {"spec": {"replicas": 8}})
+        await scene.wait_until_settled("web", {"m1": 4, "m2": 4})
+        assert await loads_in(scene) == [(round(4 / 110, 4),) * 2] * 2
 
     run_scenario(act)

@@ -2,7 +2,7 @@
 
 Clusters report what is requested in them every ten seconds. What was placed or has left in the last ten seconds may be in
 the last report or not: a report has no time. It is added to the report, as the scheduler reserves what it has just placed,
-unless the cluster reports exactly as many pods as are placed in it.
+unless the cluster reports exactly as many pods as are placed in it. A cluster that reports fewer has at least what is placed.
 """
 
 import statistics
@@ -32,8 +32,8 @@ class RecentChanges(NamedTuple):
     amounts: Mapping[str, Amounts]
     leaving: Mapping[str, Amounts]
     """What leaves a cluster when moves in progress are done."""
-    placed: Mapping[str, int]
-    """Pods that should be in each cluster: those that are placed there, and those that have not left yet."""
+    placed: Mapping[str, Amounts]
+    """What all workloads in a cluster request: those that are placed there, and those that have not left yet."""
 
 
 def recent_changes(state: FleetState) -> RecentChanges:
@@ -41,23 +41,27 @@ def recent_changes(state: FleetState) -> RecentChanges:
     bindings = {workload_key(binding): binding for binding in state.bindings}
     amounts: dict[str, Amounts] = {}
     leaving: dict[str, Amounts] = {}
-    placed = Counter(replicas_by_cluster(state))
+    placed: dict[str, Amounts] = {}
     for binding in bindings.values():
-        if is_recent(binding.metadata.creation_timestamp, state.now):
-            for target in binding.spec.clusters:
-                add_replicas(amounts, target.name, target.replicas, binding)
+        is_new = is_recent(binding.metadata.creation_timestamp, state.now)
+        needs = needs_of(binding)
+        for target in binding.spec.clusters:
+            add_replicas(placed, target.name, target.replicas, needs)
+            if is_new:
+                add_replicas(amounts, target.name, target.replicas, needs)
     for move in state.all(Move):
         moved = bindings.get((move.spec.object.kind, move.spec.object.namespace, move.spec.object.name))
         if moved is None or move.status.outcome not in ("", "Done"):
             continue
+        needs = needs_of(moved)
         if is_recent(move.status.started, state.now) and not is_recent(moved.metadata.creation_timestamp, state.now):
             for gained in move.spec.to:
-                add_replicas(amounts, gained.name, gained.replicas, moved)
+                add_replicas(amounts, gained.name, gained.replicas, needs)
         if not move.status.outcome:
-            placed[move.spec.from_] += move.spec.replicas
-            add_replicas(leaving, move.spec.from_, -move.spec.replicas, moved)
+            add_replicas(placed, move.spec.from_, move.spec.replicas, needs)
+            add_replicas(leaving, move.spec.from_, -move.spec.replicas, needs)
         elif is_recent(move.status.finished, state.now):
-            add_replicas(amounts, move.spec.from_, -move.spec.replicas, moved)
+            add_replicas(amounts, move.spec.from_, -move.spec.replicas, needs)
     return RecentChanges(amounts, leaving, placed)
 
 
@@ -70,12 +74,16 @@ def is_recent(at: datetime | None, now: datetime) -> bool:
     return at is not None and now - at < REPORT_INTERVAL
 
 
-def add_replicas(amounts: dict[str, Amounts], cluster: str, replicas: int, binding: Binding) -> None:
+def needs_of(binding: Binding) -> tuple[tuple[str, int], ...]:
+    """What one replica requests."""
     needs = binding.spec.replica_requirements
+    return (*(resource_request_of(needs.resource_request) if needs is not None else ()), ("pods", 1))
+
+
+def add_replicas(amounts: dict[str, Amounts], cluster: str, replicas: int, needs: tuple[tuple[str, int], ...]) -> None:
     total = amounts.setdefault(cluster, Counter())
-    for resource, amount in resource_request_of(needs.resource_request) if needs is not None else ():
+    for resource, amount in needs:
         total[resource] += replicas * amount
-    total["pods"] += replicas
 
 
 def cluster_loads(
@@ -123,13 +131,12 @@ def load_of(
     if summary is None:
         return load
     parts: dict[str, float] = {}
-    unreported = unreported_in(cluster, recent)
     leaving: Mapping[str, int] = recent.leaving.get(cluster.name, {}) if recent is not None else {}
     for resource in RESOURCES:
         total = amount_of(resource, summary.allocatable.get(resource, "0"))
         if not total:
             continue
-        used = max(0, requested_in(cluster, resource) + unreported.get(resource, 0))
+        used = requested_now(cluster, resource, recent)
         parts[f"{resource}_before"] = round(used / total, 4)
         if cluster.name not in lost:
             parts[f"{resource}_after"] = round(
@@ -146,10 +153,16 @@ def requested_in(cluster: Cluster, resource: str) -> int:
     return sum(amount_of(resource, part.get(resource, "0")) for part in (summary.allocated, summary.allocating))
 
 
-def unreported_in(cluster: Cluster, recent: RecentChanges | None) -> Mapping[str, int]:
-    if recent is None or requested_in(cluster, "pods") == recent.placed.get(cluster.name, 0):
-        return {}
-    return recent.amounts.get(cluster.name, {})
+def requested_now(cluster: Cluster, resource: str, recent: RecentChanges | None) -> int:
+    """What the cluster reported, and what it has not reported yet."""
+    reported, pods = requested_in(cluster, resource), requested_in(cluster, "pods")
+    if recent is None:
+        return reported
+    placed: Mapping[str, int] = recent.placed.get(cluster.name, {})
+    if pods == placed.get("pods", 0):
+        return reported
+    found = max(0, reported + recent.amounts.get(cluster.name, Counter())[resource])
+    return max(found, placed[resource]) if pods < placed.get("pods", 0) else found
 
 
 def spread_of(loads: Sequence[ClusterLoad], *, after: bool) -> float | None:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from move_helpers import MoveScenario, run_scenario
 
-from trimtab.cli.commands.apply_plan import read_plan
+from trimtab.cli.commands.apply_plan import apply_object, read_plan
 from trimtab.clock import EPOCH
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.fleet_state import FleetState
@@ -54,3 +55,18 @@ def test_an_edited_plan_is_refused(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes().replace(b'["a"]', b'["b"]'))
     with pytest.raises(InputError, match="was edited"):
         read_plan(file)
+
+
+def test_object_that_is_as_in_the_plan_is_unchanged() -> None:
+    async def act(scene: MoveScenario) -> None:
+        raw = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "c", "namespace": "default"},
+            "data": {"a": "1"},
+        }
+        assert await apply_object(scene.client, raw) == "configmap/c created"
+        assert await apply_object(scene.client, raw) == "configmap/c unchanged"
+        assert await apply_object(scene.client, {**raw, "data": {"a": "2"}}) == "configmap/c configured"
+
+    run_scenario(act)

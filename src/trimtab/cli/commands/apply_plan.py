@@ -97,8 +97,10 @@ async def apply_object(client: Client, raw: Raw) -> str:
     try:
         await client.create(resource, raw, manager=FIELD_MANAGER)
     except AlreadyExists:
-        await client.patch(resource, namespace, name, raw, manager=FIELD_MANAGER)
-        return f"{resource.kind.lower()}/{name} configured"
+        before = await client.get(resource, namespace, name)
+        after = await client.patch(resource, namespace, name, raw, manager=FIELD_MANAGER)
+        is_same = before["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
+        return f"{resource.kind.lower()}/{name} {'unchanged' if is_same else 'configured'}"
     return f"{resource.kind.lower()}/{name} created"
 
 
