@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from trimtab.api.kinds.policy import CLUSTER_PURGE_MODES
 from trimtab.api.profile import Profile
 from trimtab.controllers.contract import View
 
@@ -15,6 +16,8 @@ class Setting(NamedTuple):
     default: Any
     """The default, or a function of the profile where the profiles differ."""
     text: str
+    choices: tuple[str, ...] = ()
+    """The only values, if there are few."""
 
 
 def _evacuation_delay(profile: Profile) -> int:
@@ -43,7 +46,13 @@ _TABLE = (
     Setting("policy-preemption", bool, True, "Let policies with `preemption: Always` take resources over from others."),
     Setting("failover", bool, True, "Evict from clusters with NoExecute taints, and apply ClusterTaintPolicies."),
     Setting("eviction-rate", float, 1.5, "Evictions by taint per second while the fleet is healthy."),
-    Setting("eviction-purge-mode", str, "Gracefully", "Purge mode of evictions by taint when the policy sets none."),
+    Setting(
+        "eviction-purge-mode",
+        str,
+        "Gracefully",
+        "Purge mode of evictions by taint when the policy sets none.",
+        CLUSTER_PURGE_MODES,
+    ),
     Setting("graceful-eviction-timeout", int, 600, "Seconds after which a graceful eviction removes the old copy."),
     Setting("move-timeout-seconds", int, 600, "Seconds after which a move without a ready replacement is reverted."),
     Setting("descheduler", bool, _off_upstream, "Reschedule replicas that no node of their cluster accepts."),
@@ -63,7 +72,20 @@ _TABLE = (
     ),
     Setting("managed-cluster-sync", bool, True, "Keep a ManagedCluster for every Cluster."),
 )
+MAX_NUMBER = 1_000_000_000
+"""More seconds than that are no time that a clock reaches."""
 SETTINGS = {setting.name: setting for setting in _TABLE}
+
+
+def value_fault(setting: Setting, value: object) -> str:
+    """Why the setting cannot have this value; empty when it can."""
+    if not _is_value_of(setting.type, value):
+        return f"expected {setting.type.__name__}"
+    if setting.choices and value not in setting.choices:
+        return f"expected one of {', '.join(setting.choices)}"
+    if isinstance(value, int | float) and not 0 <= value <= MAX_NUMBER:
+        return f"expected a number from 0 to {MAX_NUMBER:,}"
+    return ""
 
 
 def known_settings(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,6 +96,8 @@ def known_settings(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_value_of(type_: type, value: object) -> bool:
+    if isinstance(value, bool):
+        return type_ is bool
     return isinstance(value, type_) or (type_ is float and isinstance(value, int))
 
 

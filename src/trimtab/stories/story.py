@@ -12,7 +12,7 @@ import msgspec
 from trimtab.api.duration import parse_duration
 from trimtab.api.value import Field, Raw, Value
 from trimtab.api.yaml_documents import FILE, YamlError, load_yaml, load_yaml_documents
-from trimtab.controllers.settings import SETTINGS
+from trimtab.controllers.settings import SETTINGS, value_fault
 from trimtab.errors import InputError, unreadable
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, default_fleet, flows_fleet, parse_fleet
 from trimtab.stories.expectations import Expression
@@ -286,11 +286,13 @@ def _errors_at(field: str) -> Iterator[None]:
 def _check_head(story: Story) -> None:
     if story.profile not in ("trimtab", "upstream"):
         raise StoryError("profile", f"is {story.profile!r}; it must be trimtab or upstream")
-    for name in story.settings:
+    for name, value in story.settings.items():
         if name not in SETTINGS:
             near = difflib.get_close_matches(name, SETTINGS, 1)
             hint = f"did you mean {near[0]}?" if near else f"the settings are {', '.join(SETTINGS)}"
             raise StoryError(f"settings.{name}", f"there is no setting {name!r}; {hint}")
+        if fault := value_fault(SETTINGS[name], value):
+            raise StoryError(f"settings.{name}", f"is {value!r}: {fault}")
     with _errors_at("fleet"):
         _ = story.plan
     for field in ("lasts", "every"):

@@ -236,6 +236,8 @@ def print_plan(plan: Plan, output: str) -> None:
 
 def write_plan(plan: Plan, path: Path) -> None:
     """Write the plan for `trimtab apply-plan`; it contains the objects, so only the user may read it."""
+    if path == Path("-"):
+        raise InputError("--out needs a file; -o json prints the plan")
     try:
         replace_file(path, msgspec.json.format(msgspec.json.encode(plan)) + b"\n", mode=0o600)
     except OSError as fault:

@@ -16,9 +16,18 @@ from trimtab.errors import InputError
 from trimtab.runtime.declarations import load_kinds
 from trimtab.store.files import replace_file
 
+STANDARD_OUTPUT = Path("-")
+
 
 @click.command()
-@click.option("-o", "--output", "file", type=click.Path(dir_okay=False, path_type=Path), required=True)
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="The file; `-` is standard output.",
+)
 @click.option("--hash-names", is_flag=True, help="Replace the names of objects by hashes.")
 @profile_option
 @kubeconfig_options
@@ -33,9 +42,12 @@ def command(file: Path, hash_names: bool, profile: str | None, kubeconfig: str, 
         return await fetch_state(client, profile)
 
     state = with_client(kubeconfig, context, work)
-    snapshot = snapshot_of(state, hash_names=hash_names)
+    content = msgspec.json.encode(snapshot_of(state, hash_names=hash_names)) + b"\n"
+    if file == STANDARD_OUTPUT:
+        click.echo(content, nl=False)
+        return
     try:
-        replace_file(file, msgspec.json.encode(snapshot) + b"\n")
+        replace_file(file, content)
     except OSError as fault:
         raise InputError(f"cannot write {file}: {fault.strerror or fault}") from fault
     click.echo(f"{file}: {plural(len(state.all(Cluster)), 'cluster')}, {plural(len(state.bindings), 'workload')}")

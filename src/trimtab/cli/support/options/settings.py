@@ -4,7 +4,7 @@ import difflib
 
 import click
 
-from trimtab.controllers.settings import SETTINGS
+from trimtab.controllers.settings import SETTINGS, value_fault
 
 
 def parse_settings(pairs: tuple[str, ...]) -> dict[str, object]:
@@ -22,6 +22,8 @@ def parse_settings(pairs: tuple[str, ...]) -> dict[str, object]:
             found[name] = _convert(text, SETTINGS[name].type)
         except ValueError:
             raise click.UsageError(f"--set {pair}: expected {SETTINGS[name].type.__name__}") from None
+        if fault := value_fault(SETTINGS[name], found[name]):
+            raise click.UsageError(f"--set {pair}: {fault}")
     return found
 
 
