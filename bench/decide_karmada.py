@@ -6,7 +6,6 @@ Complete decisions with names and replicas; requests are built from decoded bind
   churning  one cluster in a hundred changes between batches of 200
 """
 
-import gc
 import gzip
 import json
 import resource
@@ -20,7 +19,7 @@ from typing import Any
 
 import msgspec
 from bench.karmada_scenarios import BINDINGS, STRATEGIES, scenario
-from bench.processes import machine
+from bench.processes import collect_garbage_as_the_command_does, machine
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ResourceBinding
@@ -74,8 +73,7 @@ def measure(size: int, strategy: str) -> dict[str, Any]:
     clusters = msgspec.convert(scenario_data["clusters"], list[Cluster], strict=False)
     bindings = bindings_of(next(one for one in scenario_data["strategies"] if one["name"] == strategy))
     del scenario_data
-    gc.collect()
-    gc.freeze()
+    collect_garbage_as_the_command_does()
     before = peak_mebibytes()
     cold, (fleet, decisions) = cpu_seconds_of(partial(decide_cold, clusters, bindings))
     wrong = differences(strategy, decisions) if size == 1000 else []

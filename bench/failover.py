@@ -8,7 +8,6 @@ by default are 1.5 per second. Prints JSON; exits with 1 if replicas are missing
 
 import argparse
 import asyncio
-import gc
 import json
 import sys
 import time
@@ -16,11 +15,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from bench.embedded_fleet import CLUSTERS, MeasuredFleet, WorkloadShape, fleet_plan
-from bench.processes import machine
+from bench.processes import collect_garbage_as_the_command_does, machine
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ResourceBinding
-from trimtab.cli.main import GC_THRESHOLDS
 from trimtab.clock import run_virtually
 
 MEMBERS = 10
@@ -35,8 +33,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workloads", type=int, default=1000)
     given = parser.parse_args(arguments)
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
+    collect_garbage_as_the_command_does()
     found = run_virtually(measure(given.workloads))
     print(json.dumps({"part": "failover", "machine": machine(), **found}, indent=1))
     if found["readyReplicas"] < given.workloads * SHAPE.replicas:

@@ -29,11 +29,10 @@ from bench.embedded_fleet import (
     deployment,
     resident_mebibytes,
 )
-from bench.processes import machine
+from bench.processes import collect_garbage_as_the_command_does, machine
 from bench.recorded import print_changes
 
 from trimtab.api.kinds.work import ResourceBinding
-from trimtab.cli.main import GC_THRESHOLDS
 from trimtab.clock import run_virtually
 
 LINEAR, INDEPENDENT = 1.15, 0.2
@@ -73,8 +72,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--one", type=int, nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.one:
-        gc.freeze()
-        gc.set_threshold(*GC_THRESHOLDS)
+        collect_garbage_as_the_command_does()
         print(json.dumps(run_virtually(measure_steps(*given.one, in_calls=given.calls))))
         return
     measure = partial(cheapest, repeat=given.repeat or (1 if given.calls else 2), in_calls=given.calls)

@@ -9,7 +9,6 @@ Prints JSON; exits with 1 if replicas are missing or a restart writes.
 
 import argparse
 import asyncio
-import gc
 import json
 import sys
 import tempfile
@@ -20,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.embedded_fleet import MeasuredFleet, WorkloadShape, fleet_plan, resident_mebibytes
-from bench.processes import machine
+from bench.processes import collect_garbage_as_the_command_does, machine
 
-from trimtab.cli.main import GC_THRESHOLDS
 from trimtab.clock import run_virtually
 
 SHAPE = WorkloadShape(replicas=10, clusters=3, group_size=40)
@@ -39,8 +37,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--whole", action="store_true", help="also restart without a state file")
     given = parser.parse_args(arguments)
     given.samples.parent.mkdir(parents=True, exist_ok=True)
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
+    collect_garbage_as_the_command_does()
     samples = Samples(given.samples)
     with tempfile.TemporaryDirectory() as folder:
         state_file = Path(folder, "state")

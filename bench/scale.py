@@ -8,7 +8,6 @@ moves, the largest number of replicas at once, CPU and real seconds and memory. 
 
 import argparse
 import asyncio
-import gc
 import json
 import sys
 import time
@@ -22,11 +21,10 @@ from bench.embedded_fleet import (
     MeasuredFleet,
     resident_mebibytes,
 )
-from bench.processes import machine
+from bench.processes import collect_garbage_as_the_command_does, machine
 
 from trimtab.api.kinds.disruption import Move
 from trimtab.api.kinds.work import ResourceBinding
-from trimtab.cli.main import GC_THRESHOLDS
 from trimtab.client.client import Resource
 from trimtab.clock import run_virtually
 from trimtab.simulate.lean.member import LeanMember
@@ -42,8 +40,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--clusters", type=int, default=42)
     parser.add_argument("--workloads", type=int, default=120)
     given = parser.parse_args(arguments)
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
+    collect_garbage_as_the_command_does()
     found = run_virtually(run_chapters(given.clusters, given.workloads))
     print(json.dumps({"part": "scale", "machine": machine(), **found}, indent=1))
     if found["readyReplicas"] < given.workloads * SHAPE.replicas:

@@ -5,7 +5,6 @@ it writes them to `stories/scale` instead, in the small size that `make test` pl
 """
 
 import argparse
-import gc
 import json
 import sys
 import time
@@ -15,9 +14,8 @@ from typing import Any, NamedTuple
 
 import yaml
 from bench.embedded_fleet import resident_mebibytes
-from bench.processes import machine
+from bench.processes import collect_garbage_as_the_command_does, machine
 
-from trimtab.cli.main import GC_THRESHOLDS
 from trimtab.clock import run_virtually
 from trimtab.stories.runner import run_in_memory
 from trimtab.stories.story import parse_story
@@ -234,8 +232,7 @@ def main(arguments: Sequence[str]) -> None:
         for name in STORIES:
             (FOLDER / f"{name}.yaml").write_text(text_of(name, SMALL))
         return
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
+    collect_garbage_as_the_command_does()
     size = FleetSize(given.clusters, given.workloads)
     found = {name: play(name, size) for name in given.only}
     print(json.dumps({"part": "scale stories", "machine": machine(), **size._asdict(), "stories": found}, indent=1))
