@@ -6,7 +6,7 @@ import json
 import time
 from typing import Any
 
-from bench.processes import collect_garbage_as_the_command_does, machine
+from bench.processes import collect_garbage_as_servers_do, machine
 
 from trimtab.api.profile import UPSTREAM
 from trimtab.client.client import Resource
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="*", default=SIZES)
     parser.add_argument("--pods", type=int, default=2_000)
     arguments = parser.parse_args()
-    collect_garbage_as_the_command_does()
+    collect_garbage_as_servers_do()
     found = {str(nodes): asyncio.run(measure(nodes, arguments.pods)) for nodes in arguments.nodes}
     print(json.dumps({**found, "machine": machine()}, indent=2))
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 from bench.karmada_scenarios import BINDINGS, STRATEGIES, scenario
-from bench.processes import collect_garbage_as_the_command_does, machine
+from bench.processes import collect_garbage_as_servers_do, machine
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ResourceBinding
@@ -73,7 +73,7 @@ def measure(size: int, strategy: str) -> dict[str, Any]:
     clusters = msgspec.convert(scenario_data["clusters"], list[Cluster], strict=False)
     bindings = bindings_of(next(one for one in scenario_data["strategies"] if one["name"] == strategy))
     del scenario_data
-    collect_garbage_as_the_command_does()
+    collect_garbage_as_servers_do()
     before = peak_mebibytes()
     cold, (fleet, decisions) = cpu_seconds_of(partial(decide_cold, clusters, bindings))
     wrong = differences(strategy, decisions) if size == 1000 else []

@@ -13,7 +13,7 @@ from time import process_time
 from typing import Any, cast
 
 from bench import ocm_scenarios as scenarios
-from bench.processes import collect_garbage_as_the_command_does, machine
+from bench.processes import collect_garbage_as_servers_do, machine
 
 from trimtab import plugins
 from trimtab.api.kinds.ocm_clusters import ManagedCluster
@@ -187,7 +187,7 @@ def peak_memory() -> int:
 
 def main(sizes: Sequence[int] = scenarios.SIZES) -> dict[str, Any]:
     plugins.load()
-    collect_garbage_as_the_command_does()
+    collect_garbage_as_servers_do()
     results = [measure(size) for size in sizes]
     return {"part": "decide, dialect ocm", "machine": machine(), "results": results}
 

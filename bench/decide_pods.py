@@ -15,7 +15,7 @@ from time import process_time
 from typing import Any
 
 import msgspec
-from bench.processes import collect_garbage_as_the_command_does, machine
+from bench.processes import collect_garbage_as_servers_do, machine
 
 from trimtab import plugins
 from trimtab.api.kinds.disruption import ComponentQuota, DisruptionPolicy, DisruptionPolicySpec, DisruptionRate
@@ -246,7 +246,7 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=2000)
     given = parser.parse_args()
     plugins.load()
-    collect_garbage_as_the_command_does()
+    collect_garbage_as_servers_do()
     figures: dict[str, Any] = {
         str(nodes): {"scheduling": scheduling(nodes, given.pods), "planning": planning(nodes)} for nodes in given.nodes
     }

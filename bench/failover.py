@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from bench.embedded_fleet import CLUSTERS, MeasuredFleet, WorkloadShape, fleet_plan
-from bench.processes import collect_garbage_as_the_command_does, machine
+from bench.processes import collect_garbage_as_servers_do, machine
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ResourceBinding
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workloads", type=int, default=1000)
     given = parser.parse_args(arguments)
-    collect_garbage_as_the_command_does()
+    collect_garbage_as_servers_do()
     found = run_virtually(measure(given.workloads))
     print(json.dumps({"part": "failover", "machine": machine(), **found}, indent=1))
     if found["readyReplicas"] < given.workloads * SHAPE.replicas:

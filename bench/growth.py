@@ -29,7 +29,7 @@ from bench.embedded_fleet import (
     deployment,
     resident_mebibytes,
 )
-from bench.processes import collect_garbage_as_the_command_does, machine
+from bench.processes import collect_garbage_as_servers_do, machine
 from bench.recorded import print_changes
 
 from trimtab.api.kinds.work import ResourceBinding
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--one", type=int, nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.one:
-        collect_garbage_as_the_command_does()
+        collect_garbage_as_servers_do()
         print(json.dumps(run_virtually(measure_steps(*given.one, in_calls=given.calls))))
         return
     measure = partial(cheapest, repeat=given.repeat or (1 if given.calls else 2), in_calls=given.calls)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.embedded_fleet import MeasuredFleet, WorkloadShape, fleet_plan, resident_mebibytes
-from bench.processes import collect_garbage_as_the_command_does, machine
+from bench.processes import collect_garbage_as_servers_do, machine
 
 from trimtab.clock import run_virtually
 
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--whole", action="store_true", help="also restart without a state file")
     given = parser.parse_args(arguments)
     given.samples.parent.mkdir(parents=True, exist_ok=True)
-    collect_garbage_as_the_command_does()
+    collect_garbage_as_servers_do()
     samples = Samples(given.samples)
     with tempfile.TemporaryDirectory() as folder:
         state_file = Path(folder, "state")

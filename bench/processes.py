@@ -1,6 +1,5 @@
 """Server processes, and their CPU time and memory."""
 
-import gc
 import os
 import signal
 import subprocess
@@ -10,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from trimtab.cli.main import GC_THRESHOLDS
+from trimtab.cli.support.garbage_collection import SteppedCollection
 
 ROOT = Path(__file__).parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -18,11 +17,9 @@ TIMEOUT_SECONDS = 60.0
 LOOP, LOOPS = 10_000, 101
 
 
-def collect_garbage_as_the_command_does() -> None:
-    """Use the garbage collection of `trimtab` for a benchmark in this process; what is loaded already is not searched."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
+def collect_garbage_as_servers_do() -> None:
+    """Use the garbage collection of the long-running commands for a benchmark in this process."""
+    SteppedCollection().start()
 
 
 class MeasuredProcess:

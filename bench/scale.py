@@ -21,7 +21,7 @@ from bench.embedded_fleet import (
     MeasuredFleet,
     resident_mebibytes,
 )
-from bench.processes import collect_garbage_as_the_command_does, machine
+from bench.processes import collect_garbage_as_servers_do, machine
 
 from trimtab.api.kinds.disruption import Move
 from trimtab.api.kinds.work import ResourceBinding
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--clusters", type=int, default=42)
     parser.add_argument("--workloads", type=int, default=120)
     given = parser.parse_args(arguments)
-    collect_garbage_as_the_command_does()
+    collect_garbage_as_servers_do()
     found = run_virtually(run_chapters(given.clusters, given.workloads))
     print(json.dumps({"part": "scale", "machine": machine(), **found}, indent=1))
     if found["readyReplicas"] < given.workloads * SHAPE.replicas:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import yaml
 from bench.embedded_fleet import resident_mebibytes
-from bench.processes import collect_garbage_as_the_command_does, machine
+from bench.processes import collect_garbage_as_servers_do, machine
 
 from trimtab.clock import run_virtually
 from trimtab.stories.runner import run_in_memory
@@ -232,7 +232,7 @@ def main(arguments: Sequence[str]) -> None:
         for name in STORIES:
             (FOLDER / f"{name}.yaml").write_text(text_of(name, SMALL))
         return
-    collect_garbage_as_the_command_does()
+    collect_garbage_as_servers_do()
     size = FleetSize(given.clusters, given.workloads)
     found = {name: play(name, size) for name in given.only}
     print(json.dumps({"part": "scale stories", "machine": machine(), **size._asdict(), "stories": found}, indent=1))

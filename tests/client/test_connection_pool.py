@@ -100,6 +100,23 @@ def test_connection_closed_while_idle_is_replaced() -> None:
     assert server.connections == 2
 
 
+def test_connections_beyond_what_is_used_are_closed() -> None:
+    server = ScriptedServer(*(http_response(b"a") for _ in range(4)))
+
+    async def scenario(pool: ConnectionPool) -> tuple[int, list[bool], bool]:
+        await asyncio.gather(*(pool.request("GET", "/", {}) for _ in range(3)))
+        opened = [*pool._idle]
+        for connection in opened:
+            connection.last_used -= connection_pool.IDLE_SECONDS - 5
+        await pool.request("GET", "/", {})
+        for connection in opened:
+            connection.last_used -= 5
+        pool._check_connections()
+        return len(opened), [connection.is_open for connection in opened], pool._next_check is not None
+
+    assert run_with_server(server, scenario) == (3, [False, False, True], True)
+
+
 def test_request_that_is_not_idempotent_is_not_repeated() -> None:
     async def post(pool: ConnectionPool) -> None:
         await pool.request("GET", "/", {})

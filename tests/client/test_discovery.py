@@ -33,7 +33,7 @@ def group_discovery(name: str, *versions: tuple[str, str, dict[str, Any]]) -> di
 async def discover_twice(client: KubeClient) -> tuple[Any, int]:
     first = await client.resources()
     assert await client.resources() == first
-    return first, client.requests
+    return [*first], client.requests
 
 
 def test_aggregated_discovery_takes_two_requests() -> None:
@@ -51,6 +51,45 @@ def test_aggregated_discovery_takes_two_requests() -> None:
         return web.json_response({"kind": "APIGroupDiscoveryList", "items": documents[request.path]})
 
     assert run_with_server(handle, discover_twice) == (ALL_RESOURCES, 4)
+
+
+def test_unchanged_documents_are_not_sent_again() -> None:
+    sent: list[tuple[str, int]] = []
+    kinds = {"/api": ["1", NODES_SERVED], "/apis": ["1", DEPLOYMENTS_SERVED]}
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        version, served = kinds[request.path]
+        is_known = request.headers.get("If-None-Match") == f'"{version}"'
+        sent.append((request.path, 304 if is_known else 200))
+        headers = {"ETag": f'"{version}"'}
+        if is_known:
+            return web.Response(status=304, headers=headers)
+        groups = [group_discovery("" if request.path == "/api" else "apps", ("v1", "Current", served))]
+        return web.json_response({"kind": "APIGroupDiscoveryList", "items": groups}, headers=headers)
+
+    async def discover(client: KubeClient) -> list[Any]:
+        found = [await client.resources(), await client.resources()]
+        kinds["/apis"] = ["2", {**DEPLOYMENTS_SERVED, "name": "statefulsets", "kind": "StatefulSet"}]
+        return [*found, await client.resources()]
+
+    first, second, third = run_with_server(handle, discover)
+    assert sent == [("/api", 200), ("/apis", 200), ("/api", 304), ("/apis", 304), ("/api", 304), ("/apis", 200)]
+    assert [*first] == ALL_RESOURCES
+    assert second is first
+    assert [resource.kind for resource in third] == ["Node", "StatefulSet"]
+
+
+def test_members_with_equal_documents_share_what_was_read() -> None:
+    documents = {
+        "/api": [group_discovery("", ("v1", "Current", NODES_SERVED))],
+        "/apis": [group_discovery("apps", ("v1", "Current", DEPLOYMENTS_SERVED))],
+    }
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"kind": "APIGroupDiscoveryList", "items": documents[request.path]})
+
+    first, second = (run_with_server(handle, lambda client: client.resources()) for _ in range(2))
+    assert first is second
 
 
 def test_server_without_aggregated_discovery_is_queried_per_group_version() -> None:

@@ -1,5 +1,8 @@
 """A probe reports whether a member responds and is healthy, what it serves, and its capacity."""
 
+import asyncio
+from collections.abc import Sequence
+
 import pytest
 
 from trimtab.api.kinds.cluster import Cluster, ClusterSpec
@@ -21,8 +24,10 @@ class FaultyMember(LocalClient):
     """A member with prepared responses."""
 
     prepared: dict[str, PlainResponse | Exception] = {}
+    fetched: Sequence[str] = ()
 
     async def fetch(self, path: str):
+        self.fetched = [*self.fetched, path]
         response = self.prepared.get(path)
         if isinstance(response, Exception):
             raise response
@@ -40,6 +45,10 @@ class OneMemberRoster:
 
 
 def probe_member(prepared: dict[str, PlainResponse | Exception] | None = None, *, joined: bool = True):
+    return run_with_prober(lambda prober, _: prober.probe(EAST), prepared, joined=joined)
+
+
+def run_with_prober(scenario, prepared: dict[str, PlainResponse | Exception] | None = None, *, joined: bool = True):
     async def run():
         server = ApiServer(Store(), ApiServerSettings(clock=LoopClock()))
         await server.start()
@@ -54,13 +63,29 @@ def probe_member(prepared: dict[str, PlainResponse | Exception] | None = None, *
         host = Cache(LocalClient(server))
         prober = Prober(OneMemberRoster(member), host, LoopClock(), lambda *_: None)  # type: ignore[arg-type]
         try:
-            return await prober.probe(EAST)
+            return await scenario(prober, client)
         finally:
             if member is not None:
                 await member.close()
             await server.stop()
 
     return run_virtually(run())
+
+
+def test_version_is_read_once_a_minute() -> None:
+    async def scenario(prober: Prober, client: FaultyMember) -> list[tuple[str, int]]:
+        found = []
+        for version in ("v1.31.0", "v1.32.0"):
+            client.prepared["/version"] = PlainResponse(200, b'{"gitVersion": "%s"}' % version.encode())
+            for _ in range(5):
+                probe = await prober.probe(EAST)
+                await asyncio.sleep(10)
+            found.append((probe.version, client.fetched.count("/version")))
+        await asyncio.sleep(10)
+        return [*found, ((await prober.probe(EAST)).version, client.fetched.count("/version"))]
+
+    # the second version is seen by the first probe that is a minute later than the one that read the first version
+    assert run_with_prober(scenario) == [("v1.31.0", 1), ("v1.32.0", 2), ("v1.32.0", 2)]
 
 
 def test_healthy_member_reports_version_apis_and_capacity() -> None:

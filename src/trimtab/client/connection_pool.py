@@ -14,10 +14,10 @@ RESPONSE_SECONDS = 60.0
 CHECKS_PER_TIMEOUT = 12
 """How often within this time the waiting requests are checked."""
 IDLE_SECONDS = 60.0
-"""A connection that was idle for longer may have been cut by a middlebox, and is not reused."""
+"""A connection that was idle for longer may have been cut by a middlebox, and is closed."""
 IDEMPOTENT_METHODS = frozenset(("GET", "PUT", "DELETE"))
 PORTS = {"https": 443, "http": 80}
-USED_HEADERS = frozenset((b"content-encoding", b"retry-after"))
+USED_HEADERS = frozenset((b"content-encoding", b"etag", b"retry-after"))
 GZIP_WINDOW_BITS = 31
 """The window bits with which zlib reads a gzip stream."""
 MAX_RESPONSE_BYTES = 512 << 20
@@ -32,6 +32,7 @@ class Reply(NamedTuple):
     status: int
     body: bytes
     retry_after: str = ""
+    etag: str = ""
 
 
 class ConnectionBroken(ConnectionError):
@@ -138,7 +139,7 @@ class PooledConnection(asyncio.Protocol):
         if not self._parser.should_keep_alive():
             self.close()
         body = b"".join(self._parts)
-        if self._headers.get(b"content-encoding") == "gzip":
+        if body and self._headers.get(b"content-encoding") == "gzip":
             decompressor = zlib.decompressobj(GZIP_WINDOW_BITS)
             body = decompressor.decompress(body, self._limit)
             if decompressor.unconsumed_tail:
@@ -148,7 +149,8 @@ class PooledConnection(asyncio.Protocol):
                 self._fail("the response is not a complete gzip stream")
                 self.close()
                 return
-        self._response.set_result(Reply(status, body, self._headers.get(b"retry-after", "")))
+        headers = self._headers
+        self._response.set_result(Reply(status, body, headers.get(b"retry-after", ""), headers.get(b"etag", "")))
 
 
 class ConnectionPool:
@@ -185,8 +187,7 @@ class ConnectionPool:
             connection = self._take_idle() or await self._connect()
             is_new = not connection.last_used
             self._busy.add(connection)
-            if self._next_check is None:
-                self._schedule_timeout_check()
+            self._schedule_check()
             try:
                 reply = await connection.send(request, limit)
             except ConnectionBroken as error:
@@ -202,22 +203,29 @@ class ConnectionPool:
             finally:
                 self._busy.discard(connection)
 
-    def _schedule_timeout_check(self) -> None:
-        self._next_check = asyncio.get_running_loop().call_later(
-            RESPONSE_SECONDS / CHECKS_PER_TIMEOUT, self._check_timeouts
-        )
+    def _schedule_check(self) -> None:
+        if self._next_check is None:
+            self._next_check = asyncio.get_running_loop().call_later(
+                RESPONSE_SECONDS / CHECKS_PER_TIMEOUT, self._check_connections
+            )
 
-    def _check_timeouts(self) -> None:
-        """Time out slow requests. One timer serves all: a timer per request costs as much as reading its response."""
+    def _check_connections(self) -> None:
+        """Time out slow requests, and close connections that were idle for long.
+
+        One timer serves all: a timer per request costs as much as reading its response.
+        """
         self._next_check = None
-        deadline = asyncio.get_running_loop().time() - RESPONSE_SECONDS
+        now = asyncio.get_running_loop().time()
         for connection in self._busy:
-            if connection.last_used < deadline:
+            if connection.last_used < now - RESPONSE_SECONDS:
                 connection.time_out()
-        if self._busy:
-            self._schedule_timeout_check()
+        while self._idle and now - self._idle[0].last_used >= IDLE_SECONDS:
+            self._idle.popleft().close()
+        if self._busy or self._idle:
+            self._schedule_check()
 
     def _take_idle(self) -> PooledConnection | None:
+        """The connection that was used last, so that those beyond what is needed become old and are closed."""
         now = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from itertools import chain
+from typing import NamedTuple
 
 from trimtab.api.value import Raw
 from trimtab.client.client import Resource
@@ -13,28 +15,33 @@ from trimtab.errors import ApiError
 AGGREGATED_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
 
+MAX_SHARED_DOCUMENTS = 64
+"""Different documents that are kept decoded, in the whole process."""
+
+
 class DiscoveryClient:
     """Reads the discovery documents of a server."""
 
     def __init__(self, transport: HTTPTransport) -> None:
         self._transport = transport
-        self._last: tuple[tuple[bytes, ...], Sequence[Resource]] = ((), ())
+        self._documents: dict[str, _Document] = {}
+        """By path, as the server sent them last."""
 
     async def resources(self) -> Sequence[Resource]:
-        """Called every few seconds, so a response equal to the last one is not decoded again."""
-        responses = (
-            await self._transport.request("GET", "/api", accept=AGGREGATED_DISCOVERY),
-            await self._transport.request("GET", "/apis", accept=AGGREGATED_DISCOVERY),
-        )
-        if responses == self._last[0]:
-            return self._last[1]
-        core, others = map(decode_object, responses)
+        """Called every few seconds, so unchanged documents are neither sent nor decoded again."""
+        core, others = await self._read("/api"), await self._read("/apis")
         with _as_malformed_discovery():
-            if core.get("kind") == others.get("kind") == "APIGroupDiscoveryList":
-                groups = [*(core.get("items") or []), *(others.get("items") or [])]
-                self._last = responses, list(chain.from_iterable(map(_resources_in_group, groups)))
-                return self._last[1]
-            return await self._discover_each_version(core["versions"], others["groups"])
+            aggregated = _aggregated_resources(core, others)
+            if aggregated is not None:
+                return aggregated
+            return await self._discover_each_version(decode_object(core)["versions"], decode_object(others)["groups"])
+
+    async def _read(self, path: str) -> bytes:
+        known = self._documents.get(path, _Document(b"", ""))
+        reply = await self._transport.fetch_if_changed(path, AGGREGATED_DISCOVERY, known.etag)
+        if reply is not None:
+            known = self._documents[path] = _Document(_shared_document(reply.body), reply.etag)
+        return known.body
 
     async def _discover_each_version(self, versions: Sequence[str], groups: Sequence[Raw]) -> Sequence[Resource]:
         """Discovery for servers without aggregated discovery."""
@@ -51,6 +58,27 @@ class DiscoveryClient:
                     continue  # an aggregated API may be unavailable; the others still count
                 _add_resources(found, group["name"], version, listing)
         return list(found.values())
+
+
+class _Document(NamedTuple):
+    body: bytes
+    etag: str
+
+
+@lru_cache(maxsize=MAX_SHARED_DOCUMENTS)
+def _shared_document(body: bytes) -> bytes:
+    """Equal documents as one object: most members of a fleet serve the same resources."""
+    return body
+
+
+@lru_cache(maxsize=MAX_SHARED_DOCUMENTS)
+def _aggregated_resources(core: bytes, others: bytes) -> tuple[Resource, ...] | None:
+    """The resources in aggregated documents, the same tuple for the same documents; None if they are not aggregated."""
+    documents = decode_object(core), decode_object(others)
+    if any(document.get("kind") != "APIGroupDiscoveryList" for document in documents):
+        return None
+    groups = chain.from_iterable(document.get("items") or () for document in documents)
+    return tuple(chain.from_iterable(map(_resources_in_group, groups)))
 
 
 def _add_resources(found: dict[tuple[str, str], Resource], group: str, version: str, listing: Raw) -> None:

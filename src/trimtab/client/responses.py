@@ -67,7 +67,9 @@ def as_connection_errors() -> Iterator[None]:
 
 
 async def read_reply(response: "aiohttp.ClientResponse", limit: int) -> Reply:
-    return Reply(response.status, await read_body(response, limit), response.headers.get("Retry-After", ""))
+    headers = response.headers
+    body = await read_body(response, limit)
+    return Reply(response.status, body, headers.get("Retry-After", ""), headers.get("ETag", ""))
 
 
 async def read_body(response: "aiohttp.ClientResponse", limit: int = MAX_RESPONSE_BYTES) -> bytes:

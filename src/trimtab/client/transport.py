@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 STREAM_SECONDS = 300
 """How long a server may keep a response open, such as that of a watch."""
 MAX_ATTEMPTS = 5
+NOT_MODIFIED = 304
 MAX_SESSION_CONNECTIONS = 64
 MAX_CONNECTIONS = 12
 """Connections shared by requests: more would only add handshakes, and one costs as much as a dozen requests."""
@@ -68,22 +69,27 @@ class HTTPTransport:
         query: Mapping[str, Any] = {},
         body: Any = None,
         content: str = "application/json",
-        accept: str = "",
     ) -> bytes:
-        """Send one request; when the server sends Retry-After, wait and retry a few times."""
+        """Send one request and return the body of its response."""
+        headers = {"Content-Type": content} if body is not None else {}
         encoded = orjson.dumps(body) if body is not None else None
-        target = _request_target(path, query)
+        return (await self._exchange(method, _request_target(path, query), headers, encoded)).body
+
+    async def fetch_if_changed(self, path: str, accept: str, etag: str) -> Reply | None:
+        """The document at this path; None if it is still the one that the server sent with this ETag."""
+        headers = {"Accept": accept, **({"If-None-Match": etag} if etag else {})}
+        reply = await self._exchange("GET", path, headers, None)
+        return reply if reply.status != NOT_MODIFIED else None
+
+    async def _exchange(self, method: str, target: str, wanted: dict[str, str], encoded: bytes | None) -> Reply:
+        """Send one request; when the server sends Retry-After, wait and retry a few times."""
         for attempt in range(MAX_ATTEMPTS):
-            headers = await self.headers()
-            if encoded is not None:
-                headers["Content-Type"] = content
-            if accept:
-                headers["Accept"] = accept
+            headers = {**await self.headers(), **wanted}
             if method != "GET" and self._before_write is not None:
                 self._before_write()
             reply = await self.send(method, target, headers, encoded)
-            if reply.status < 300:
-                return reply.body
+            if reply.status < 300 or (reply.status == NOT_MODIFIED and "If-None-Match" in wanted):
+                return reply
             if reply.status == 401 and attempt == 0 and self._tokens.invalidate():
                 continue
             wait = retry_seconds(reply)

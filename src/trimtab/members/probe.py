@@ -33,6 +33,7 @@ from trimtab.tasks import LoggedFailure
 
 PROBE_SECONDS = 10.0
 PROBE_TIMEOUT_SECONDS = 5.0
+VERSION_SECONDS = 60.0
 log = logging.getLogger("trimtab.probe")
 
 ReportProbe = Callable[[str, Probe], None]
@@ -74,6 +75,8 @@ class Prober:
         self._known_capacity = known_capacity
         self._summaries: dict[str, tuple[object, CapacitySummary]] = {}
         self._enablements: dict[str, tuple[Sequence[Resource], tuple[APIEnablement, ...]]] = {}
+        self._versions: dict[str, tuple[float, str]] = {}
+        """By cluster: when its version was read, and the version."""
 
     async def run(self) -> None:
         """Run one task per member, started when the member joins and cancelled when it leaves."""
@@ -95,6 +98,7 @@ class Prober:
                     tasks.pop(name).cancel()
                     self._summaries.pop(name, None)
                     self._enablements.pop(name, None)
+                    self._versions.pop(name, None)
                 await changed.wait()
                 changed.clear()
         finally:
@@ -150,7 +154,7 @@ class Prober:
         return response.code == 200
 
     async def _read_state(self, member: MemberHandle, cluster: Cluster) -> Probe:
-        version = orjson.loads((await member.client.fetch("/version")).body).get("gitVersion", "")
+        version = await self._version(member)
         resources = await member.discover()
         summary = await self._summarize_capacity(member, cluster.spec.resource_models)
         return Probe(
@@ -165,6 +169,15 @@ class Prober:
             free_nodes=summary.free_nodes,
             unschedulable_pods=summary.unschedulable_pods,
         )
+
+    async def _version(self, member: MemberHandle) -> str:
+        """The version of the API server, read once a minute: it changes only when the server is replaced."""
+        now = asyncio.get_running_loop().time()
+        read_at, version = self._versions.get(member.name, (0.0, ""))
+        if not version or now - read_at >= VERSION_SECONDS:
+            version = orjson.loads((await member.client.fetch("/version")).body).get("gitVersion", "")
+            self._versions[member.name] = (now, version)
+        return version
 
     def _api_enablements(self, cluster: str, resources: Sequence[Resource]) -> tuple[APIEnablement, ...]:
         known = self._enablements.get(cluster)

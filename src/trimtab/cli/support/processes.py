@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
+from trimtab.cli.support.allocator import map_large_buffers
 from trimtab.cli.support.garbage_collection import SteppedCollection
 from trimtab.client.client import Client
 from trimtab.clock import WallClock
@@ -18,6 +19,7 @@ def run_process(work: Coroutine[Any, Any, None]) -> None:
     """Run a long-running process on uvloop, with garbage collection in short steps."""
     import uvloop  # noqa: PLC0415 - only long-running commands need it
 
+    map_large_buffers()
     collection = SteppedCollection()
     collection.start()
     try:
