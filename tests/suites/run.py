@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -67,7 +68,8 @@ def run_area(suite: PeerSuite, area: str, directory: Path, focus: str) -> list[S
     """Run an area against a new fleet, so that what a failed spec leaves behind does not fail others."""
     begun = time.monotonic()
     own = directory / f"{suite.name}-{area.replace('/', '-')}"
-    own.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(own, ignore_errors=True)  # objects of an earlier run must not be there
+    own.mkdir(parents=True)
     if area in suite.further_areas:
         results = suite.further_areas[area](own, focus)
     else:
