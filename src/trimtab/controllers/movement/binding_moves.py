@@ -1,10 +1,12 @@
 """Facts about moving bindings: placement before the move, ready replicas, budgets, Move objects, Stalled condition."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from trimtab.api.cache_by_identity import cache_by_identity
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import (
     BudgetUse,
@@ -31,6 +33,8 @@ LOG_NAMESPACE = "default"
 """Namespace of the Move objects of cluster-wide objects."""
 COUNTED_IN_REPLICAS = ("Deployment", "StatefulSet", "ReplicaSet")
 MAX_IN_FLIGHT_TIME = timedelta(seconds=600)
+MAX_COUNTED_BINDINGS = 4096
+"""Bindings whose replicas are counted once: a budget over many workloads counts all of them whenever one changes."""
 
 
 class RescheduleRequest(NamedTuple):
@@ -85,11 +89,21 @@ def is_cluster_ready(cluster: str, view: View) -> bool:
 
 def ready_replicas_in(binding: Binding, cluster: str, view: View) -> int:
     """Ready replicas that a cluster reports; 0 for a cluster that is not ready."""
-    item = status_by_cluster(binding).get(cluster)
-    if item is None or not is_cluster_ready(cluster, view):
-        return 0
-    share = placement_before_moves(binding).get(cluster) or current_placement(binding).get(cluster, 0)
-    return reported_replicas(binding, item, share)
+    return reported_by_cluster(binding).get(cluster, 0) if is_cluster_ready(cluster, view) else 0
+
+
+def _count_reported(binding: Binding) -> dict[str, int]:
+    before, current = placement_before_moves(binding), current_placement(binding)
+    return {
+        name: reported_replicas(binding, item, before.get(name) or current.get(name, 0))
+        for name, item in status_by_cluster(binding).items()
+    }
+
+
+reported_by_cluster: Callable[[Binding], Mapping[str, int]] = cache_by_identity(
+    _count_reported, max_entries=MAX_COUNTED_BINDINGS
+)
+"""The ready replicas that each cluster reports, ready or not."""
 
 
 def reported_replicas(binding: Binding, item: AggregatedStatusItem, share: int) -> int:
@@ -106,7 +120,7 @@ def reported_replicas(binding: Binding, item: AggregatedStatusItem, share: int) 
 
 
 def ready_replicas_by_cluster(binding: Binding, view: View) -> dict[str, int]:
-    return {name: ready_replicas_in(binding, name, view) for name in status_by_cluster(binding)}
+    return {name: n if is_cluster_ready(name, view) else 0 for name, n in reported_by_cluster(binding).items()}
 
 
 def budgets_of(binding: Binding, view: View, reason: str) -> list[DisruptionBudget]:
@@ -171,11 +185,12 @@ def covered_bindings(budget: DisruptionBudget, view: View) -> list[Binding]:
 def availability_of(budget: DisruptionBudget, view: View, covered: Sequence[Binding] | None = None) -> Availability:
     """Replicas over all clusters: desired, and available minus granted moves that no status shows yet."""
     workloads = covered_bindings(budget, view) if covered is None else covered
-    wanted = {object_of(binding): desired_replicas(binding) for binding in workloads}
-    ready = {
-        object_of(binding): min(desired_replicas(binding), sum(ready_replicas_by_cluster(binding, view).values()))
-        for binding in workloads
-    }
+    is_ready_here = cache(lambda name: is_cluster_ready(name, view))
+    wanted = ready = 0
+    for binding in workloads:
+        desired = desired_replicas(binding)
+        wanted += desired
+        ready += min(desired, sum(n for name, n in reported_by_cluster(binding).items() if is_ready_here(name)))
     held = {(object_of(binding), hold.cluster) for binding in workloads for hold in binding.status.holds}
     sets = workset_budgets.availability_of(budget, view)
     granted = sum(
@@ -183,13 +198,16 @@ def availability_of(budget: DisruptionBudget, view: View, covered: Sequence[Bind
         for entry in budget.status.in_flight
         if (entry.object, entry.from_) not in held and not workset_budgets.is_of_set(entry)
     )
-    return Availability(sum(wanted.values()) + sets.desired, max(0, sum(ready.values()) - granted) + sets.available)
+    return Availability(wanted + sets.desired, max(0, ready - granted) + sets.available)
 
 
-def desired_replicas(binding: Binding) -> int:
-    """Number of replicas that should exist over all clusters."""
+def _count_desired(binding: Binding) -> int:
     placed = sum(placement_before_moves(binding).values())
     return max(placed, binding.spec.replicas) if is_divided(binding) else placed
+
+
+desired_replicas: Callable[[Binding], int] = cache_by_identity(_count_desired, max_entries=MAX_COUNTED_BINDINGS)
+"""Number of replicas that should exist over all clusters."""
 
 
 def is_divided(binding: Binding) -> bool:
