@@ -3,7 +3,7 @@ import pytest
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.work import Work
+from trimtab.api.kinds.work import ResourceBinding, Work
 from trimtab.api.value import Raw
 from trimtab.client.client import resource_of
 from trimtab.runtime.cache import Table
@@ -99,3 +99,29 @@ def test_clusters_stay_decoded_however_many_objects_change() -> None:
     for name in ("a", "b", "c"):
         table.put({"apiVersion": clusters.api_version, "kind": "Cluster", "metadata": {"name": name}})
     assert (packed_names(table), len(decoded)) == ([], 0)
+
+
+def binding(name: str, weights: int, revision: int = 1, before: Raw | None = None) -> Raw:
+    uid = before["metadata"]["uid"] if before is not None else f"uid-{name}"
+    metadata = {"namespace": "es", "name": name, "uid": uid, "resourceVersion": str(revision)}
+    listed = [{"targetCluster": {"clusterNames": [f"member{n}"]}, "weight": 1} for n in range(weights)]
+    placement = {"replicaScheduling": {"weightPreference": {"staticWeightList": listed}}}
+    return {
+        "apiVersion": "work.karmada.io/v1alpha2",
+        "kind": "ResourceBinding",
+        "metadata": metadata,
+        "spec": {"placement": placement},
+    }
+
+
+def test_a_large_object_counts_as_many() -> None:
+    decoded = DecodedEntries(70)
+    table = Table(resource_of(kind_of(ResourceBinding)), decoded)
+    for number in range(5):
+        table.put(binding(f"small{number}", 3))
+    table.put(first := binding("large0", 1000))
+    assert packed_names(table) == []
+    table.put(binding("large0", 1000, revision=2, before=first))  # it weighs as much as the one that it was made of
+    table.put(binding("large1", 1000))
+    assert packed_names(table) == [*(f"small{number}" for number in range(5)), "large0"]
+    assert len(decoded) == 1

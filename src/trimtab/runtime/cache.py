@@ -38,6 +38,10 @@ UNKNOWN_KIND_SECONDS = 5.0
 MAX_DELETED_REVISIONS = 4096
 """Deletions per kind of which the revision is kept."""
 
+USUAL_BYTES = 16 << 10
+"""JSON of an object that counts as one."""
+WEIGHED_BYTES = 1 << 10
+"""JSON that counts as one object in a larger one, whose many small values take most memory when they are decoded."""
 log = logging.getLogger("trimtab.cache")
 _packer = SamplePacker()
 
@@ -58,7 +62,18 @@ class CacheEntry:
     other objects than before.
     """
 
-    __slots__ = ("_decoded", "_kind", "_packed", "has_typed", "is_resumed", "name", "raw", "revision", "typed")
+    __slots__ = (
+        "_decoded",
+        "_kind",
+        "_packed",
+        "has_typed",
+        "is_resumed",
+        "name",
+        "raw",
+        "revision",
+        "typed",
+        "weight",
+    )
     raw: Raw
     typed: Object
 
@@ -74,6 +89,8 @@ class CacheEntry:
         """Whether `typed` was decoded."""
         self.is_resumed = False
         """Whether it was loaded from saved caches and is the same since."""
+        self.weight = 1
+        """As how many objects of usual size it counts when it is decoded."""
 
     @classmethod
     def resume(
@@ -88,7 +105,19 @@ class CacheEntry:
         self._packed = packed
         self.has_typed = False
         self.is_resumed = True
+        self.weight = 1
         return self
+
+    def weigh(self, old: "CacheEntry | None") -> None:
+        """Find out how large an object is whose kind has large ones; one that was made of another is as large as that."""
+        if self._kind is None or not self._kind.may_be_large:
+            return
+        if old is not None and is_derived(self.raw, old.raw):
+            self.weight = old.weight
+            return
+        with contextlib.suppress(TypeError):  # an integer beyond 64 bits
+            size = len(orjson.dumps(self.raw))
+            self.weight = 1 if size <= USUAL_BYTES else size // WEIGHED_BYTES
 
     def decode_after(self, old: "CacheEntry") -> None:
         """Decode the typed value now if the older entry has one that it can share unchanged parts with."""
@@ -264,6 +293,8 @@ class Table:
         deleted_at = self._deleted_revisions.get(entry.name, "")
         if deleted_at and (deleted_at == entry.revision or _is_newer(deleted_at, entry.revision)):
             return  # the response to the write that removed the last finalizer may arrive after the DELETED event
+        if self._decoded is not None:
+            entry.weigh(old)
         if old is not None:
             entry.decode_after(old)
         self.entries[entry.name] = entry

@@ -10,6 +10,10 @@ MAX_DECODED_OBJECTS = 8192
 class PackableEntry(Protocol):
     """A cached object that can be held in less memory."""
 
+    @property
+    def weight(self) -> int:
+        """As how many objects of usual size it counts."""
+
     def pack(self) -> None: ...
 
 
@@ -22,16 +26,21 @@ class DecodedEntries:
 
     def __init__(self, limit: int = MAX_DECODED_OBJECTS) -> None:
         self._limit = limit
-        self._entries: OrderedDict[PackableEntry, None] = OrderedDict()
+        self._weights: OrderedDict[PackableEntry, int] = OrderedDict()
+        self._total = 0
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._weights)
 
     def add(self, entry: PackableEntry) -> None:
-        self._entries[entry] = None
-        if len(self._entries) > self._limit:
-            self._entries.popitem(last=False)[0].pack()
+        self.discard(entry)
+        self._weights[entry] = entry.weight
+        self._total += entry.weight
+        while self._total > self._limit and len(self._weights) > 1:
+            oldest, weight = self._weights.popitem(last=False)
+            self._total -= weight
+            oldest.pack()
 
     def discard(self, entry: PackableEntry) -> None:
         """An object that was replaced or deleted."""
-        self._entries.pop(entry, None)
+        self._total -= self._weights.pop(entry, 0)

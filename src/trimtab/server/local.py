@@ -169,7 +169,7 @@ class LocalClient:
 
     async def _decode_object(self, served: ServedResource, obj: Raw, caller: Caller, *, typed: bool = False) -> Raw:
         if not isinstance(asyncio.get_running_loop(), VirtualLoop):  # virtual time does not wait for a thread
-            caller.sends_large_object = caller.sends_large_object or large_objects.has_many_values(obj)
+            caller.sends_large_object = caller.sends_large_object or large_objects.is_large_object(obj)
         if typed and not served.message:
             return obj
         decode, body = self._resource_store.object_schema.decode, DecodedBody(obj, [])

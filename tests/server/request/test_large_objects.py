@@ -261,8 +261,12 @@ def test_number_of_values_decides() -> None:
     assert large_objects.is_large(b"[" + b"1," * 9000 + b"1]")
 
 
-def test_values_of_a_decoded_object_are_counted_to_the_limit() -> None:
-    assert not large_objects.has_many_values({"a": [{}, {"b": ()}], "c": "text" * 100_000})
-    assert not large_objects.has_many_values({"data": dict.fromkeys(map(str, range(MAX_VALUES_IN_LOOP - 1)))})
-    assert large_objects.has_many_values({"data": dict.fromkeys(map(str, range(MAX_VALUES_IN_LOOP)))})
-    assert large_objects.has_many_values({"items": [{"a": [1, 2, 3]}] * MAX_VALUES_IN_LOOP})
+def test_values_of_a_decoded_object_decide() -> None:
+    assert not large_objects.is_large_object({"a": [{}, {"b": ()}], "c": "text"})
+    assert not large_objects.is_large_object({"data": dict.fromkeys(map(str, range(MAX_VALUES_IN_LOOP // 2)))})
+    assert large_objects.is_large_object({"data": dict.fromkeys(map(str, range(MAX_VALUES_IN_LOOP)))})
+    assert large_objects.is_large_object({"items": [{"a": [1, 2, 3]}] * MAX_VALUES_IN_LOOP})
+
+
+def test_object_that_cannot_be_encoded_is_large() -> None:
+    assert large_objects.is_large_object({"number": 1 << 70})

@@ -7,10 +7,12 @@ second one would only take more of the processor from the event loop.
 
 import asyncio
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar, cast
+from typing import TypeVar
+
+import orjson
 
 from trimtab.api.json_bounds import has_more_values
 from trimtab.api.limits import MAX_BYTES_IN_LOOP, MAX_JSON_BYTES_IN_LOOP, MAX_VALUES_IN_LOOP
@@ -34,17 +36,12 @@ def any_large(values: Iterable[bytes], searches: int = 1) -> bool:
     return any(len(value) * searches > MAX_BYTES_IN_LOOP for value in values)
 
 
-def has_many_values(obj: object) -> bool:
-    """Whether a decoded object has too many values to be processed in the event loop; no more of them are looked at."""
-    left, pending = MAX_VALUES_IN_LOOP, [obj]
-    while pending:
-        found = pending.pop()
-        children: Collection[object] = found.values() if isinstance(found, dict) else cast("list[object]", found)
-        left -= len(children)
-        if left < 0:
-            return True
-        pending.extend(child for child in children if isinstance(child, dict | list | tuple))
-    return False
+def is_large_object(obj: object) -> bool:
+    """The same for a decoded object; one that cannot be encoded is processed where nothing waits for it."""
+    try:
+        return is_large(orjson.dumps(obj))
+    except TypeError:  # an integer beyond 64 bits, or too many levels
+        return True
 
 
 async def run(large: bool, function: Callable[..., Result], *arguments: object) -> Result:
