@@ -175,6 +175,15 @@ def test_a_policy_edit_moves_at_once_unless_a_budget_applies() -> None:
     assert admitted(web({"m1": 4}), budget(max_unavailable=1), cause="PolicyChange").holds != ()
 
 
+def test_replicas_that_scaling_moves_stay_until_they_are_replaced() -> None:
+    result = admitted(web({"m1": 4}), budget(max_concurrent=0), cause="Scale")
+    assert [(hold.cluster, hold.replicas) for hold in result.holds] == [("m1", 2)]
+    assert (shares(result), result.charged_budgets) == ({"m1": 2, "m2": 2}, ())
+    assert admitted(web({"m9": 0}), cause="Scale").holds == (), "nothing runs there"
+    fewer = admitted(web({"m1": 4, "m2": 4}, replicas=4), cause="Scale")
+    assert (shares(fewer), fewer.holds) == ({"m1": 2, "m2": 2}, ())
+
+
 def test_every_new_hold_has_one_event() -> None:
     subject = web({"m1": 4})
     result = admitted(subject)

@@ -124,6 +124,21 @@ def test_move_through_the_gate_is_logged_with_its_cause_its_mode_and_what_began_
     assert message in moves[0].spec.message
 
 
+def test_replicas_that_make_room_for_evicted_ones_were_not_scaled() -> None:
+    evicted = (GracefulEvictionTask(from_cluster="m3", replicas=2),)
+    subject = web({"m1": 4}, replicas=6, graceful_eviction_tasks=evicted)
+    only_m2 = placement(clusterAffinity={"clusterNames": ["m2"]})
+    (move,) = gate_moves(subject.but(spec=subject.spec.but(placement=only_m2)), "Scale", FLEET)
+    assert (move.spec.cause, move.spec.mode) == ("Reschedule", FIRST)
+    assert move.spec.message == "with the replicas evicted from m3 the policy selects others than m1"
+    tainted = [serving_cluster("m1", "broken:NoExecute", ready="False"), serving_cluster("m2")]
+    (move,) = gate_moves(subject.but(spec=subject.spec.but(placement=only_m2)), "Scale", tainted)
+    assert (move.spec.cause, move.spec.message) == ("ClusterFailover", "the cluster m1 has the taint broken:NoExecute")
+    grown = subject.but(spec=subject.spec.but(placement=only_m2, replicas=9))
+    (move,) = gate_moves(grown, "Scale", FLEET)
+    assert (move.spec.cause, move.spec.message) == ("Scale", "the workload was scaled from 4 to 9 replicas")
+
+
 def test_move_names_the_user_who_asked_for_the_rebalance_or_the_drain() -> None:
     (move,) = gate_moves(request(web(), NOON, "Rebalance", "nightly", "anna maria@x"), "Rebalance", FLEET)
     assert move.spec.by == "anna maria@x"

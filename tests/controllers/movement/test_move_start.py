@@ -211,9 +211,10 @@ def test_replicas_of_a_move_that_has_just_finished_delay_the_next_one() -> None:
     assert not leftovers_delay(with_leftovers(), finished_move(None))
 
 
-def test_leftovers_delay_only_voluntary_moves_of_the_control_plane() -> None:
+def test_leftovers_delay_moves_whose_replacement_is_counted() -> None:
     just = finished_move(timedelta(seconds=1))
-    for cause in ("PolicyChange", "ClusterFailover", "Scale"):
+    assert leftovers_delay(with_leftovers(), just, cause="Scale")
+    for cause in ("PolicyChange", "ClusterFailover"):
         assert not leftovers_delay(with_leftovers(), just, cause=cause)
     held = (HeldReplicas(cluster="m9", replicas=1, until=NOON + MINUTE),)
     assert not leftovers_delay(with_leftovers(status_holds=held), just)

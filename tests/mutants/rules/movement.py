@@ -758,6 +758,13 @@ MUTANTS = (
         ("controllers/movement/test_gate.py",),
     ),
     Mutant(
+        "Replicas that scaling takes out of a cluster stay until they are replaced elsewhere.",
+        "controllers/movement/gate.py",
+        '("Rebalance", "Failback", "ScoreChange", "Drain", SCALE)',
+        '("Rebalance", "Failback", "ScoreChange", "Drain")',
+        ("controllers/movement/test_gate.py",),
+    ),
+    Mutant(
         "A workload under a budget moves with the replacement first.",
         "controllers/movement/gate.py",
         "if cause in REPLACEMENT_FIRST_CAUSES or budgeted else AT_ONCE",

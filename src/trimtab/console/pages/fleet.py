@@ -239,8 +239,12 @@ def sentence(context: PageContext, needs: list[Need]) -> str:
 
 
 def fault_text(context: PageContext) -> str:
-    """What somebody broke by hand in simulated members."""
-    found = context.services.faults()
+    """What somebody broke by hand in simulated members that still count as ready."""
+    found = {
+        name: what
+        for name, what in context.services.faults().items()
+        if name in context.model.clusters and context.model.clusters[name].state != DARK
+    }
     if not found:
         return ""
     if len(found) > 1:

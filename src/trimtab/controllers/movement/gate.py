@@ -12,7 +12,7 @@ How a decision passes the gate (`apply_gate`):
    flight, windows. `decide.gate.admit` admits as many transfers, in order, as every budget allows.
    Where an approval is required, nothing is admitted before a person has given it (`movement/approval.py`).
 3. The mode is chosen. AtOnce deletes old replicas when the placement is written. ReplacementFirst starts the
-   replacement and keeps the old replicas until it is ready. A rebalance, failback, score change or drain that would
+   replacement and keeps the old replicas until it is ready. A rebalance, failback, score change, drain or scale that would
    remove the last ready copy is never AtOnce.
 4. The caller writes the result in this order: the charged budgets, the Move objects (the log), the status of the binding
    with its holds, and last the new clusters of the binding. Transfers that are not admitted change nothing; the
@@ -70,10 +70,10 @@ from trimtab.decide.request import DUPLICATED
 
 VOLUNTARY_CAUSES = ("Rebalance", "Failback", "ScoreChange", "Drain", "PolicyChange", "Reschedule")
 """Voluntary causes: their moves need the consent of the budgets."""
-REPLACEMENT_FIRST_CAUSES = ("Rebalance", "Failback", "ScoreChange", "Drain")
-"""Causes that start the replacement first by default; the author of a policy edit chooses the moment himself."""
 SCALE = "Scale"
-"""The cause of a decision about another number of replicas; it is no move."""
+"""The cause of a decision about another number of replicas. It needs no consent, but may select other clusters."""
+REPLACEMENT_FIRST_CAUSES = ("Rebalance", "Failback", "ScoreChange", "Drain", SCALE)
+"""Causes that start the replacement first by default; the author of a policy edit chooses the moment himself."""
 REPLACEMENT_FIRST, AT_ONCE = "ReplacementFirst", "AtOnce"
 SOURCE = "trimtab-mover"
 MOVE_BLOCKED = "MoveBlocked"
@@ -164,7 +164,7 @@ def mode_of(
     binding: Binding, planned: list[Transfer], cause: str, options: MoveOptions, view: View, *, budgeted: bool
 ) -> str:
     """Whether old replicas stay until the new ones are ready; without a replacement there is nothing to wait for."""
-    if not any(transfer.to for transfer in planned):
+    if not any(transfer.to for transfer in planned) or (cause == SCALE and not any(one.replicas for one in planned)):
         return AT_ONCE
     if binding.status.holds:
         return REPLACEMENT_FIRST

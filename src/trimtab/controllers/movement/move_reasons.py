@@ -62,8 +62,7 @@ def reason_of_move(binding: Binding, source: str, cause: str, decision: BindingD
     elif cause == "PolicyChange":
         message = _describe_policy_edit(binding)
     elif cause == "Scale":
-        before = sum(binding_moves.placement_before_moves(binding).values())
-        message = f"the workload was scaled from {before} to {plural(sum(n for _, n in decision.clusters), 'replica')}"
+        return _reason_of_other_number(binding, source, decision, view)
     elif cause == "Rebalance":
         message, by = _describe_rebalance(binding), binding_moves.reschedule_request_of(binding).user
     elif cause == "Failback":
@@ -73,6 +72,23 @@ def reason_of_move(binding: Binding, source: str, cause: str, decision: BindingD
     elif cause == "Reschedule":
         message = _describe_rejection(source, decision)
     return MoveReason(cause, message, by)
+
+
+def _reason_of_other_number(binding: Binding, source: str, decision: BindingDecision, view: View) -> MoveReason:
+    """The workload was scaled; or it was evicted from a cluster, and its replicas do not fit into the other ones."""
+    before, after = binding_moves.placement_before_moves(binding), dict(decision.clusters)
+    if not before.get(source):
+        return MoveReason("Scale", f"{source} has no replicas, and the clusters that the policy selects are others")
+    evicted = {task.from_cluster: task.replicas or 0 for task in binding.spec.graceful_eviction_tasks}
+    if not evicted or sum(before.values()) + sum(evicted.values()) != sum(after.values()):
+        scaled = plural(sum(after.values()), "replica")
+        return MoveReason("Scale", f"the workload was scaled from {sum(before.values())} to {scaled}")
+    cluster = view.get(Cluster, "", source)
+    taints = [taint for taint in cluster.spec.taints if taint.effect == "NoExecute"] if cluster is not None else []
+    if cluster is not None and taints and source not in after:
+        return reason_of_taints(cluster, taints)
+    names = ", ".join(sorted(evicted))
+    return MoveReason("Reschedule", f"with the replicas evicted from {names} the policy selects others than {source}")
 
 
 def reason_of_logged_move(move: Move) -> MoveReason:

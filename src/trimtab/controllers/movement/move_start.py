@@ -16,6 +16,7 @@ from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.approval import APPROVAL_REQUIRED, without_approval
 from trimtab.controllers.movement.gate import (
     MOVE_BLOCKED,
+    SCALE,
     VOLUNTARY_CAUSES,
     BudgetBusy,
     apply_gate,
@@ -68,7 +69,7 @@ def grows_over_leftovers(binding: Binding, decision: BindingDecision, cause: str
     The next move counts the replicas that become ready from those that are ready when it starts. Replicas that are about to
     be deleted would be counted: their number would never be exceeded, or they would pass as the replacement.
     """
-    if cause not in VOLUNTARY_CAUSES or cause == "PolicyChange" or binding.status.holds:
+    if cause not in (*VOLUNTARY_CAUSES, SCALE) or cause == "PolicyChange" or binding.status.holds:
         return False
     shares = binding_moves.current_placement(binding)
     growing = {name for name, n in decision.clusters if n > shares.get(name, 0)}
