@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from trimtab.client.client import Resource
+from trimtab.client.client import PlainResponse, Resource
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.controllers.contract import NOT_FETCHED, Ref
-from trimtab.errors import InputError, NotFound
+from trimtab.errors import ApiError, InputError, NotFound
 from trimtab.members.roster import UNMANAGED_SECONDS, MemberHandle, Roster
 from trimtab.runtime.cache import Cache, CacheEntry
 from trimtab.runtime.saved_tables import SavedPart
@@ -19,6 +19,7 @@ from trimtab.store.store import Store
 
 CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
 MANAGED = Ref("v1", "ConfigMap", "default", "ours")
 UNMANAGED = Ref("v1", "ConfigMap", "default", "theirs")
 
@@ -52,6 +53,22 @@ class Harness:
     async def put(self, ref: Ref, **labels: str) -> dict:
         meta = {"namespace": ref.namespace, "name": ref.name, "labels": labels}
         return await self.member.create(MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+
+    async def serve_widgets(self) -> None:
+        """Serve a kind of two versions, of which v2 is preferred, in the member."""
+        versions = [
+            {"name": name, "served": True, "storage": name == "v2", "schema": {"openAPIV3Schema": {"type": "object"}}}
+            for name in ("v1", "v2")
+        ]
+        names = {"plural": "widgets", "kind": "Widget", "listKind": "WidgetList", "singular": "widget"}
+        body = {
+            "apiVersion": CRDS.api_version,
+            "kind": CRDS.kind,
+            "metadata": {"name": "widgets.example.com"},
+            "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions},
+        }
+        await self.member.create(CRDS, body)
+        await asyncio.sleep(1)
 
 
 def run_scenario(scenario: Callable[[Harness], Awaitable[None]]) -> None:
@@ -148,6 +165,67 @@ def test_unserved_kind_raises_not_found() -> None:
         assert member is not None
         with pytest.raises(NotFound, match="the cluster east does not serve"):
             await member.resource("example.com/v1", "Ghost")
+
+    run_scenario(scenario)
+
+
+def test_no_objects_of_a_kind_that_is_not_served_exist_until_it_is() -> None:
+    async def scenario(harness: Harness) -> None:
+        await harness.join("east")
+        member = harness.roster.get("east")
+        assert member is not None
+        widget = Ref("example.com/v1", "Widget", "default", "a")
+        assert member.get_cached(widget) is NOT_FETCHED
+        with pytest.raises(NotFound):
+            await member.resource("example.com/v1", "Widget")
+        assert member.get_cached(widget) is None
+        await harness.serve_widgets()
+        await member.resource("example.com/v1", "Widget")
+        assert member.get_cached(widget) is NOT_FETCHED
+
+    run_scenario(scenario)
+
+
+@pytest.mark.parametrize("order", [("v1", "v2"), ("v2", "v1")])
+def test_objects_are_cached_in_each_version_that_is_asked_for(order: tuple[str, str]) -> None:
+    async def scenario(harness: Harness) -> None:
+        await harness.join("east")
+        await harness.serve_widgets()
+        member = harness.roster.get("east")
+        assert member is not None
+        for version in order:
+            resource = await member.resource(f"example.com/{version}", "Widget")
+            assert resource.version == version
+            member.get_cached(Ref(resource.api_version, "Widget", "default", "a"))
+        body = {
+            "apiVersion": "example.com/v1",
+            "kind": "Widget",
+            "metadata": {"namespace": "default", "name": "a", "labels": {"karmada.io/managed": "true"}},
+        }
+        await harness.member.create(Resource("example.com", "v1", "widgets", "Widget"), body)
+        await asyncio.sleep(1)
+        for version in order:
+            found = member.get_cached(Ref(f"example.com/{version}", "Widget", "default", "a"))
+            assert isinstance(found, dict)
+            assert found["apiVersion"] == f"example.com/{version}"
+        member.put_cached(await member.resource("example.com/v1", "Widget"), "default", "a", None)
+        assert member.get_cached(Ref("example.com/v1", "Widget", "default", "a")) is None
+        assert member.get_cached(Ref("example.com/v2", "Widget", "default", "a")) is not None
+
+    run_scenario(scenario)
+
+
+def test_version_that_cannot_be_read_is_not_taken_for_one_without_the_kind() -> None:
+    class Unavailable(LocalClient):
+        async def fetch(self, path: str) -> PlainResponse:
+            return PlainResponse(503, b"")
+
+    async def scenario(harness: Harness) -> None:
+        member = MemberHandle("east", Unavailable(harness.member._server), lambda *_: None)
+        with pytest.raises(ApiError, match="HTTP 503"):
+            await member.resource("example.com/v1", "Widget")
+        assert member.get_cached(Ref("example.com/v1", "Widget", "default", "a")) is NOT_FETCHED
+        await member.close()
 
     run_scenario(scenario)
 

@@ -1,6 +1,6 @@
 """Discovery: which resources an API server serves."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import chain
@@ -45,9 +45,10 @@ class DiscoveryClient:
 
     async def _discover_each_version(self, versions: Sequence[str], groups: Sequence[Raw]) -> Sequence[Resource]:
         """Discovery for servers without aggregated discovery."""
-        found: dict[tuple[str, str], Resource] = {}
+        found: dict[str, Resource] = {}
         for version in versions:
-            _add_resources(found, "", version, decode_object(await self._transport.request("GET", f"/api/{version}")))
+            listing = decode_object(await self._transport.request("GET", f"/api/{version}"))
+            add_preferred(found, resources_of_version(version, listing))
         for group in groups:
             preferred = group["preferredVersion"]["version"]
             versions = sorted((v["version"] for v in group["versions"]), key=lambda v: v != preferred)
@@ -56,7 +57,7 @@ class DiscoveryClient:
                     listing = decode_object(await self._transport.request("GET", f"/apis/{group['name']}/{version}"))
                 except ApiError:
                     continue  # an aggregated API may be unavailable; the others still count
-                _add_resources(found, group["name"], version, listing)
+                add_preferred(found, resources_of_version(f"{group['name']}/{version}", listing))
         return list(found.values())
 
 
@@ -81,13 +82,19 @@ def _aggregated_resources(core: bytes, others: bytes) -> tuple[Resource, ...] | 
     return tuple(chain.from_iterable(map(_resources_in_group, groups)))
 
 
-def _add_resources(found: dict[tuple[str, str], Resource], group: str, version: str, listing: Raw) -> None:
-    for entry in listing.get("resources") or []:
-        if "/" not in entry["name"]:
-            found.setdefault(
-                (group, entry["name"]),
-                Resource(group, version, entry["name"], entry["kind"], entry["namespaced"], tuple(entry["verbs"])),
-            )
+def add_preferred(found: dict[str, Resource], resources: Iterable[Resource]) -> None:
+    """Add those that an earlier, that is a preferred, version does not have."""
+    for resource in resources:
+        found.setdefault(resource.id, resource)
+
+
+def resources_of_version(api_version: str, listing: Raw) -> Iterator[Resource]:
+    """The resources in an APIResourceList, without subresources."""
+    group, _, version = api_version.rpartition("/")
+    with _as_malformed_discovery():
+        for entry in listing.get("resources") or []:
+            if "/" not in entry["name"]:
+                yield Resource(group, version, entry["name"], entry["kind"], entry["namespaced"], tuple(entry["verbs"]))
 
 
 @contextmanager

@@ -4,13 +4,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from http import HTTPStatus
 from typing import cast
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
+from trimtab.client.discovery import resources_of_version
+from trimtab.client.responses import decode_object
 from trimtab.controllers.contract import NOT_FETCHED, NotFetched, Ref
-from trimtab.errors import InputError, NotFound
+from trimtab.errors import ApiError, InputError, NotFound
 from trimtab.runtime.cache import Cache, CacheEntry, Table
 from trimtab.runtime.decoded_entries import DecodedEntries
 from trimtab.runtime.saved_tables import SavedPart, SavedTables
@@ -54,18 +57,38 @@ class MemberHandle:
         self.client = client
         self.unfiltered_cache = Cache(client, decoded=decoded)
         """Tables without a label selector, for the probe (nodes, pods)."""
-        self._managed_cache = Cache(client, labels=MANAGED_SELECTOR, decoded=decoded, saved=saved)
-        self._managed_cache.add_table_listener(
-            lambda table: table.add_listener(partial(self._object_changed, listener), only_changes=True)
-        )
-        self._managed_cache.compare_saved()
+        self._managed_cache = self._new_managed_cache(decoded, saved, listener)
+        self._other_versions: dict[str, Cache] = {}
+        """Managed objects of kinds whose table in the cache has another version, by apiVersion."""
+        self._new_version_cache = partial(self._new_managed_cache, decoded, None, listener)
         for resource in saved.resources() if saved is not None else ():
             self._managed_cache.table(resource)
         self._followed: set[str] = set()
         self._listener = listener
         self._resources: dict[tuple[str, str], Resource] = {}
         self._discovered: Sequence[Resource] = ()
-        self._unmanaged: dict[tuple[str, str, str], tuple[float, Raw]] = {}
+        self._unserved: set[tuple[str, str]] = set()
+        """Kinds that the member did not serve when they were last asked for."""
+        self._unmanaged: dict[tuple[Resource, str, str], tuple[float, Raw]] = {}
+
+    def _new_managed_cache(
+        self, decoded: DecodedEntries | None, saved: SavedTables | None, listener: MemberChangeListener
+    ) -> Cache:
+        cache = Cache(self.client, labels=MANAGED_SELECTOR, decoded=decoded, saved=saved)
+        cache.add_table_listener(
+            lambda table: table.add_listener(partial(self._object_changed, listener), only_changes=True)
+        )
+        cache.compare_saved()
+        return cache
+
+    def _managed_table(self, resource: Resource) -> Table:
+        """The managed objects of a kind in this version: a server returns each object in the version that is asked for."""
+        table = self._managed_cache.table(resource)
+        if table.resource.version == resource.version:
+            return table
+        if resource.api_version not in self._other_versions:
+            self._other_versions[resource.api_version] = self._new_version_cache()
+        return self._other_versions[resource.api_version].table(resource)
 
     def _object_changed(self, listener: MemberChangeListener, old: CacheEntry | None, new: CacheEntry | None) -> None:
         listener(self.name, old.raw if old else None, new.raw if new else None)
@@ -73,8 +96,8 @@ class MemberHandle:
     def get_cached(self, ref: Ref) -> Raw | NotFetched | None:
         resource = self._resources.get((ref.api_version, ref.kind))
         if resource is None:
-            return NOT_FETCHED
-        table = self._managed_cache.table(resource)
+            return None if (ref.api_version, ref.kind) in self._unserved else NOT_FETCHED
+        table = self._managed_table(resource)
         if table.needs_comparison:
             return NOT_FETCHED
         name = (ref.namespace if resource.namespaced else "", ref.name)
@@ -85,11 +108,11 @@ class MemberHandle:
         return None if table.synced.is_set() else NOT_FETCHED
 
     def _find_unmanaged(self, resource: Resource, namespace: str, name: str) -> Raw | None:
-        cached = self._unmanaged.get((resource.id, namespace, name))
+        cached = self._unmanaged.get((resource, namespace, name))
         if cached is None:
             return None
         if asyncio.get_running_loop().time() - cached[0] > UNMANAGED_SECONDS:
-            del self._unmanaged[resource.id, namespace, name]
+            del self._unmanaged[resource, namespace, name]
             return None
         return cached[1]
 
@@ -115,7 +138,7 @@ class MemberHandle:
 
         After a restart it has nearly every object, so that these need not be read one by one.
         """
-        table = self._managed_cache.table(resource)
+        table = self._managed_table(resource)
         await table.attempted.wait()
         return (namespace if resource.namespaced else "", name) in table.entries
 
@@ -124,7 +147,11 @@ class MemberHandle:
         if (api_version, kind) not in self._resources:
             await self.discover()
         if (api_version, kind) not in self._resources:
+            await self._discover_version(api_version)
+        if (api_version, kind) not in self._resources:
+            self._unserved.add((api_version, kind))
             raise NotFound(f"the cluster {self.name} does not serve {api_version} {kind}")
+        self._unserved.discard((api_version, kind))
         return self._resources[api_version, kind]
 
     async def discover(self) -> Sequence[Resource]:
@@ -136,24 +163,34 @@ class MemberHandle:
                 self._resources[resource.api_version, resource.kind] = resource
         return found
 
+    async def _discover_version(self, api_version: str) -> None:
+        """Add the resources of one version, which need not be the preferred one of its group."""
+        reply = await self.client.fetch(f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}")
+        if reply.code == HTTPStatus.NOT_FOUND:
+            return
+        if reply.code != HTTPStatus.OK:
+            raise ApiError(f"the cluster {self.name} does not say what {api_version} has: HTTP {reply.code}")
+        for resource in resources_of_version(api_version, decode_object(reply.body)):
+            self._resources.setdefault((api_version, resource.kind), resource)
+
     def put_cached(self, resource: Resource, namespace: str, name: str, raw: Raw | None) -> None:
-        table: Table = self._managed_cache.table(resource)
-        self._unmanaged.pop((resource.id, namespace, name), None)
+        table = self._managed_table(resource)
+        self._unmanaged.pop((resource, namespace, name), None)
         if raw is None:
             table.drop((namespace, name))
         elif (raw["metadata"].get("labels") or {}).get(MANAGED_LABEL) == "true":
             table.put(raw)
         else:
             table.drop((namespace, name), raw["metadata"].get("resourceVersion", ""))
-            self._unmanaged[resource.id, namespace, name] = (asyncio.get_running_loop().time(), raw)
+            self._unmanaged[resource, namespace, name] = (asyncio.get_running_loop().time(), raw)
 
     def save(self) -> Iterator[SavedPart]:
         """The managed objects, for the next process."""
         return self._managed_cache.save()
 
     async def close(self) -> None:
-        await self._managed_cache.close()
-        await self.unfiltered_cache.close()
+        for cache in (self._managed_cache, *self._other_versions.values(), self.unfiltered_cache):
+            await cache.close()
         await self.client.close()
 
 

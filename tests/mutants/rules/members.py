@@ -122,6 +122,20 @@ MUTANTS = (
         REMOVAL_TESTS,
     ),
     Mutant(
+        "An object whose manifest has changed to another version is not deleted.",
+        "controllers/propagation/works/work_removal.py",
+        'return ref._replace(api_version=ref.api_version.rpartition("/")[0])',
+        "return ref",
+        ("controllers/propagation/works/test_work_removal.py",),
+    ),
+    Mutant(
+        "A version that cannot be read is not taken for one without the kind, whose Works need no removal.",
+        "members/roster.py",
+        "if reply.code != HTTPStatus.OK:",
+        "if False:",
+        ("members/test_roster.py",),
+    ),
+    Mutant(
         "Of the manifests dropped from a Work, only objects of this Work are deleted.",
         REMOVAL,
         "if well_known.annotations_of(seen).get(well_known.WORK_NAME) == work.name and is_managed_here(seen, view):",

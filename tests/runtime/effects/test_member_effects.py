@@ -157,6 +157,16 @@ def test_fetch_caches_the_object_or_that_there_is_none() -> None:
         assert member.cached == stored
 
 
+def test_fetch_of_a_kind_that_is_not_served_is_no_fault() -> None:
+    class WithoutKind(FakeMember):
+        async def resource(self, api_version: str, kind: str) -> Resource:
+            raise NotFound("not served")
+
+    member = WithoutKind(None)
+    asyncio.run(effects(member).fetch("m1", REF))
+    assert member.read == []
+
+
 def test_only_objects_that_the_first_list_lacks_are_read_one_by_one() -> None:
     member = FakeMember(config_map())
     member.listed = {"a"}

@@ -125,7 +125,10 @@ class MemberEffects:
         """Read an object from a member into the member's cache."""
         with member_faults(cluster):
             member = self._member(cluster)
-            resource = await member.resource(ref.api_version, ref.kind)
+            try:
+                resource = await member.resource(ref.api_version, ref.kind)
+            except NotFound:
+                return  # there are no objects of a kind that is not served, and the member remembers that it is not
             if self._state.profile.silent_restarts and await member.is_listed(resource, ref.namespace, ref.name):
                 return
             try:

@@ -8,6 +8,7 @@ from trimtab.api.value import Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Delete, Ensure, InCluster, Ref
 from trimtab.controllers.propagation.dispatch import dispatch
+from trimtab.controllers.propagation.works.work_delivery import ManifestDelivery
 from trimtab.controllers.propagation.works.work_removal import remove_dropped_manifests
 
 
@@ -40,6 +41,18 @@ def test_object_of_a_dropped_manifest_is_deleted() -> None:
     assert isinstance(removal, Delete)
     assert isinstance(removal.target, Ref)
     assert removal.target.name == there["metadata"]["name"]
+
+
+def test_object_whose_manifest_has_changed_to_another_version_stays() -> None:
+    work, there = work_without_its_manifest()
+    view = FakeView([work], members={("m1", well_known.ref_without_uid(there)): there})
+
+    def removed(api_version: str) -> int:
+        ref = well_known.ref_without_uid({**there, "apiVersion": api_version})
+        delivery = ManifestDelivery(ref, there, None, None, "")
+        return len(list(remove_dropped_manifests(work, [delivery], cluster("m1"), view)))
+
+    assert [removed(one) for one in ("apps/v1", "apps/v2", "extensions/v1")] == [0, 0, 1]
 
 
 def test_object_that_another_work_has_taken_over_stays() -> None:

@@ -124,16 +124,23 @@ def release_object(seen: Raw) -> Ensure:
     )
 
 
+def without_version(ref: Ref) -> Ref:
+    return ref._replace(api_version=ref.api_version.rpartition("/")[0])
+
+
 def remove_dropped_manifests(
     work: Work, deliveries: list[ManifestDelivery], cluster: Cluster, view: View
 ) -> Iterator[Effect]:
-    """Delete or release the objects whose manifests were removed from the Work."""
-    wanted = {item.ref for item in deliveries}
+    """Delete or release the objects whose manifests were removed from the Work.
+
+    A manifest that has changed to another version of its group is still the same object.
+    """
+    wanted = {without_version(item.ref) for item in deliveries}
     for status in work.status.manifest_statuses:
         known = status.identifier
         version = f"{known.group}/{known.version}" if known.group else known.version
         ref = Ref(version, known.kind, known.namespace, known.name)
-        seen = view.member(cluster.name, ref) if ref not in wanted else None
+        seen = view.member(cluster.name, ref) if without_version(ref) not in wanted else None
         if isinstance(seen, NotFetched) or seen is None:
             continue
         if well_known.annotations_of(seen).get(well_known.WORK_NAME) == work.name and is_managed_here(seen, view):
