@@ -62,7 +62,10 @@ def test_ready_replicas_come_from_the_status_of_a_ready_cluster(
     status: Any, health: str, ready: str, expected: int
 ) -> None:
     subject = binding(clusters={"m1": 3}, status_aggregated_status=(status_item("m1", health, status=status),))
-    assert binding_moves.ready_replicas_in(subject, "m1", FakeView([cluster("m1", ready=ready)])) == expected
+    view = FakeView([cluster("m1", ready=ready), subject], raws=[deployment()])
+    assert binding_moves.ready_replicas_in(subject, "m1", view) == expected
+    assert binding_moves.ready_replicas_by_cluster(subject, view) == {"m1": expected}
+    assert binding_moves.availability_of(budget(), view).available == expected
 
 
 def test_a_budget_applies_by_selector_reason_and_target() -> None:

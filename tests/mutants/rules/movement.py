@@ -352,15 +352,29 @@ MUTANTS = (
     Mutant(
         "Ready replicas in a cluster that is not ready do not count.",
         "controllers/movement/binding_moves.py",
-        "if item is None or not is_cluster_ready(cluster, view):",
-        "if item is None:",
+        "reported_by_cluster(binding).get(cluster, 0) if is_cluster_ready(cluster, view) else 0",
+        "reported_by_cluster(binding).get(cluster, 0)",
+        ("controllers/movement/test_binding_moves.py",),
+    ),
+    Mutant(
+        "Nor do they by cluster.",
+        "controllers/movement/binding_moves.py",
+        "name: n if is_cluster_ready(name, view) else 0",
+        "name: n",
+        ("controllers/movement/test_binding_moves.py",),
+    ),
+    Mutant(
+        "Nor do they in a budget.",
+        "controllers/movement/binding_moves.py",
+        "for name, n in reported_by_cluster(binding).items() if is_ready_here(name)",
+        "for name, n in reported_by_cluster(binding).items()",
         ("controllers/movement/test_binding_moves.py",),
     ),
     Mutant(
         "Granted moves that no status shows yet count as unavailable.",
         "controllers/movement/binding_moves.py",
-        "max(0, sum(ready.values()) - granted)",
-        "sum(ready.values())",
+        "max(0, ready - granted)",
+        "ready",
         ("controllers/movement/test_binding_moves.py",),
     ),
     Mutant(
@@ -872,8 +886,8 @@ MUTANTS = (
     Mutant(
         "While replicas are held, a workload that counts none has its share from before the move.",
         "controllers/movement/binding_moves.py",
-        "share = placement_before_moves(binding).get(cluster) or current_placement(binding).get(cluster, 0)",
-        "share = current_placement(binding).get(cluster, 0)",
+        "before.get(name) or current.get(name, 0)",
+        "current.get(name, 0)",
         ("controllers/movement/test_binding_moves.py",),
     ),
     Mutant(

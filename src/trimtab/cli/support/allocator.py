@@ -13,5 +13,7 @@ def map_large_buffers() -> bool:
     By default glibc no longer does so once one of that size was freed. Buffers of connections are then parts of the heap, and
     what they once used stays in use: with 60 members of a fleet 976 KiB for each of them instead of 659.
     """
-    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-    return set_option is not None and bool(set_option(M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES))
+    try:
+        return bool(ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES))
+    except AttributeError:
+        return False
