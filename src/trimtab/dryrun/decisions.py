@@ -29,17 +29,12 @@ from trimtab.controllers import well_known
 from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.ocm.placement import placement_request
 from trimtab.controllers.ocm.placement_decisions import new_decision
-from trimtab.controllers.propagation.detect import (
-    RESERVED_NAMESPACES,
-    BindingNotReady,
-    best_policy,
-    binding_for,
-    claiming_policy,
-    merge_binding,
-    missing_overrides,
-)
+from trimtab.controllers.propagation.claim_metadata import claiming_policy
+from trimtab.controllers.propagation.desired_binding import BindingNotReady, binding_for, merge_binding
+from trimtab.controllers.propagation.policy_matching import best_policy, missing_overrides
 from trimtab.controllers.propagation.scheduling.adjustment import adjust_to_intent
 from trimtab.controllers.propagation.scheduling.intent import SchedulingIntent, intent_of
+from trimtab.controllers.propagation.template_scope import RESERVED_NAMESPACES
 from trimtab.decide import karmada
 from trimtab.decide.explain import explain
 from trimtab.decide.explanation import AffinityGroupExplanation, ClusterExplanation

@@ -24,20 +24,13 @@ from trimtab.controllers.movement.taint_eviction import (
     seconds_until_due,
     task_for,
 )
-from trimtab.controllers.propagation.detect import (
-    RESERVED_NAMESPACES,
-    BindingNotReady,
-    best_policy,
-    binding_for,
-    claiming_policy,
-    merge_binding,
-    missing_overrides,
-    places_of,
-    specificity_of,
-)
+from trimtab.controllers.propagation.claim_metadata import claiming_policy
+from trimtab.controllers.propagation.desired_binding import BindingNotReady, binding_for, merge_binding
 from trimtab.controllers.propagation.policy_claims import outranks
+from trimtab.controllers.propagation.policy_matching import best_policy, missing_overrides, places_of, specificity_of
 from trimtab.controllers.propagation.scheduling.intent import SchedulingIntent, intent_of
 from trimtab.controllers.propagation.scheduling.scope import is_scheduled_here
+from trimtab.controllers.propagation.template_scope import RESERVED_NAMESPACES
 from trimtab.controllers.settings import setting
 from trimtab.decide.fleet import Fleet
 from trimtab.dryrun.change import Change

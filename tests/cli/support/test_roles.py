@@ -6,7 +6,7 @@ import pytest
 from trimtab.cli.support.roles import DEFAULT_ROLES, deciding_settings, is_push_controller, parse_roles
 from trimtab.controllers.clusters.ownership import LEASE_NAMESPACE
 from trimtab.controllers.clusters.served import OWNED_MEMBERS
-from trimtab.controllers.propagation.detect import OWN_NAMESPACE
+from trimtab.controllers.propagation.template_scope import OWN_NAMESPACE
 
 
 def test_default_is_everything_for_the_fleet() -> None:

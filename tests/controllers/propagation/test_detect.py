@@ -1,33 +1,19 @@
 """A template and a matching policy become a binding."""
 
-from typing import Any
-
 import pytest
 from builders import binding, claimed_template, cluster_policy, deployment, policy
 from views import FakeView
 
-from trimtab.api.kinds import native
 from trimtab.api.kinds.policy import PropagationPolicy, ResourceSelector
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import UPSTREAM
-from trimtab.api.selectors import LabelSelector
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Ensure, RecordEvent, RememberInProcess, RequeueAfter
-from trimtab.controllers.propagation import detect as detection
-from trimtab.controllers.propagation.detect import (
-    OWN_NAMESPACE,
-    TEMPLATE,
-    best_policy,
-    content_changed,
-    detect,
-    specificity_of,
-    template_state,
-    templates_of_policy,
-)
+from trimtab.controllers.propagation import policy_matching
+from trimtab.controllers.propagation.detect import TEMPLATE, content_changed, detect, template_state
+from trimtab.controllers.propagation.template_scope import OWN_NAMESPACE
 from trimtab.controllers.selection import RUNNING
 from trimtab.interpret.interpreter import Interpreter
-from trimtab.interpret.match import MATCH_ANY, MATCH_BY_NAME, NO_MATCH
-from trimtab.registry import discover
 from trimtab.runtime.observers.step_times import StepTimes
 
 
@@ -52,7 +38,7 @@ def test_search_for_a_policy_is_reported_only_where_there_is_no_claim() -> None:
     list(detect(claimed_template(deployment(), policy()), observed))
     assert steps == []
     list(detect(deployment(), observed))
-    assert [done.step for done in steps] == [detection.MATCH_POLICY]
+    assert [done.step for done in steps] == [policy_matching.MATCH_POLICY]
 
 
 def test_claimed_template_gets_binding() -> None:
@@ -95,21 +81,6 @@ def test_template_seen_for_the_first_time_keeps_its_binding_only_if_works_are_re
 
     assert versions_written("detect", "dispatch") == []
     assert versions_written("detect") == ["9"]
-
-
-def test_namespaced_policy_wins_over_cluster_wide_policy() -> None:
-    wide = cluster_policy(priority=100)
-    assert best_policy(deployment(), view(policy(), wide)).name == "pp"
-    assert best_policy(deployment(), view(wide)).name == "cpp"
-
-
-def test_policies_are_ranked_by_priority_then_specificity_then_name() -> None:
-    high = policy("z", priority=2)
-    named = policy("b", selects="web")
-    other = policy("a")
-    assert best_policy(deployment(), view(other, named, high)).name == "z"
-    assert best_policy(deployment(), view(other, named)).name == "b"
-    assert best_policy(deployment(), view(other, policy("c"))).name == "a"
 
 
 def test_claim_of_deleted_policy_is_released() -> None:
@@ -198,46 +169,3 @@ def test_policy_waits_for_dependent_overrides() -> None:
     assert "missing" in effects_of_type(effects, RecordEvent)[0].message
     effects = list(detect(deployment(), view(waiting, raws=[deployment()], profile=UPSTREAM)))
     assert [type(effect) for effect in effects] == [RequeueAfter]
-
-
-def test_policy_with_many_selectors_and_templates_is_not_compared_with_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    discover(native)
-    compared: list[int] = []
-    monkeypatch.setattr(detection, "selector_priority", lambda *_: compared.append(1))
-    templates = [deployment(name=f"web-{number}") for number in range(300)]
-    by_label = [
-        ResourceSelector(
-            api_version="apps/v1", kind="Deployment", label_selector=LabelSelector(match_labels={"app": str(number)})
-        )
-        for number in range(300)
-    ]
-    many = policy().but(spec=policy().spec.but(resource_selectors=tuple(by_label)))
-    keys = list(templates_of_policy(None, many, view(many, raws=templates)))
-    assert {key.name for key in keys} == {f"web-{number}" for number in range(300)}
-    assert len(keys) == 300
-    assert len(compared) <= detection.MAX_COMPARISONS
-
-
-def test_selectors_for_other_objects_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared: list[int] = []
-    priority = detection.policy_priority
-
-    def counting(selectors: Any, obj: Any) -> int:
-        compared.append(len(selectors))
-        return priority(selectors, obj)
-
-    monkeypatch.setattr(detection, "policy_priority", counting)
-    others = [ResourceSelector(api_version="apps/v1", kind="Deployment", name=f"n{number}") for number in range(50)]
-    kinds = [ResourceSelector(api_version="v1", kind=f"K{number}") for number in range(50)]
-    own = ResourceSelector(api_version="apps/v1", kind="Deployment", name=deployment()["metadata"]["name"])
-    many = policy().but(spec=policy().spec.but(resource_selectors=(*others, *kinds)))
-    assert specificity_of(many, deployment()) == NO_MATCH
-    found = many.but(spec=many.spec.but(resource_selectors=(*others, own, *kinds)))
-    assert specificity_of(found, deployment()) == MATCH_BY_NAME
-    everything = policy().but(spec=policy().spec.but(resource_selectors=()))
-    assert specificity_of(everything, deployment()) == MATCH_ANY
-    assert sum(compared) == 1
-    named: list[int] = []
-    monkeypatch.setattr(detection, "selector_priority", lambda *_: named.append(1))
-    list(templates_of_policy(None, found, view(found, raws=[deployment()])))
-    assert sum(named) == 1

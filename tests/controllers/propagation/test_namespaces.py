@@ -8,12 +8,12 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.work import Work
 from trimtab.api.value import Meta
-from trimtab.controllers.propagation.detect import OWN_NAMESPACE
 from trimtab.controllers.propagation.namespaces import (
     namespaces,
     namespaces_for_new_cluster,
     namespaces_for_new_execution_namespace,
 )
+from trimtab.controllers.propagation.template_scope import OWN_NAMESPACE
 
 CLUSTER = Cluster(metadata=Meta(name="m1"))
 EXECUTION_NAMESPACE = Namespace(metadata=Meta(name="karmada-es-m1"))

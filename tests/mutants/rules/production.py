@@ -234,7 +234,7 @@ MUTANTS = (
     ),
     Mutant(
         "A control plane does not propagate the namespace in which it runs.",
-        "controllers/propagation/detect.py",
+        "controllers/propagation/template_scope.py",
         " or namespace == view.settings.get(OWN_NAMESPACE)",
         "",
         ("controllers/propagation/test_detect.py", "controllers/propagation/test_namespaces.py"),

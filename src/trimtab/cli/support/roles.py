@@ -22,7 +22,7 @@ from trimtab.controllers import pods as pod_modules
 from trimtab.controllers.clusters.ownership import LEASE_NAMESPACE
 from trimtab.controllers.clusters.served import OWNED_MEMBERS, PUSHES_ONLY
 from trimtab.controllers.pods.registry import member_controllers
-from trimtab.controllers.propagation.detect import OWN_NAMESPACE
+from trimtab.controllers.propagation.template_scope import OWN_NAMESPACE
 from trimtab.members.agent import CONTROLLERS as PUSH_CONTROLLERS
 from trimtab.registry import discover
 from trimtab.runtime.cache import Cache

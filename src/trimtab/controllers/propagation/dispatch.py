@@ -23,7 +23,7 @@ from trimtab.controllers.contract import (
 )
 from trimtab.controllers.finalizers import without_finalizers
 from trimtab.controllers.movement import purge_guard
-from trimtab.controllers.propagation.detect import specificity_of
+from trimtab.controllers.propagation.policy_matching import specificity_of
 from trimtab.controllers.propagation.work_rendering import divide_completions, override_failure_events, render_work
 from trimtab.interpret.operations import InterpreterError
 from trimtab.interpret.overrides.overrides import OverrideError

@@ -9,9 +9,9 @@ from trimtab.api.kinds.work import Work, WorkloadTemplate, WorkSpec
 from trimtab.api.value import Key, Meta, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Effect, Index, Ref, RequeueAfter, Trigger, View, controller
-from trimtab.controllers.propagation.detect import is_reserved
 from trimtab.controllers.propagation.dispatch import merge_work
 from trimtab.controllers.propagation.template_references import controller_reference
+from trimtab.controllers.propagation.template_scope import is_reserved
 from trimtab.controllers.propagation.work_rendering import override_manifest, with_tracking_metadata, work_id
 from trimtab.interpret.names import work_name
 from trimtab.interpret.overrides.overrides import OverrideError

@@ -19,17 +19,16 @@ from trimtab.controllers.contract import (
     spec_changed,
 )
 from trimtab.controllers.finalizers import with_finalizer, without_finalizers
-from trimtab.controllers.propagation.detect import (
+from trimtab.controllers.propagation.claim_metadata import (
     NO_CLAIM_LABELS,
-    SOURCE,
     binding_without_claim,
     claiming_policy,
-    places_of,
     release_claim,
-    specificity_of,
     template_without_claim,
     with_claim,
 )
+from trimtab.controllers.propagation.detect import SOURCE
+from trimtab.controllers.propagation.policy_matching import places_of, specificity_of
 from trimtab.controllers.settings import setting
 
 

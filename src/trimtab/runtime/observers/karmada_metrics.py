@@ -18,7 +18,7 @@ from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBind
 from trimtab.api.value import Key
 from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement.taint_eviction import EVICTION_SLOT, no_execute_taints
-from trimtab.controllers.propagation.detect import MATCH_POLICY
+from trimtab.controllers.propagation.policy_matching import MATCH_POLICY
 from trimtab.decide.observed_attempt import FILTER, SCORE
 from trimtab.decide.reschedule_trigger import has_placement_changed, have_replicas_changed
 from trimtab.runtime.cache import Cache, CacheEntry

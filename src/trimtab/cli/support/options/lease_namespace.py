@@ -8,7 +8,7 @@ import click
 from trimtab.api.value import Raw
 from trimtab.cli.support.options.namespace import check_namespace
 from trimtab.client.client import Client
-from trimtab.controllers.propagation.detect import OWN_NAMESPACE
+from trimtab.controllers.propagation.template_scope import OWN_NAMESPACE
 from trimtab.errors import ApiError
 from trimtab.runtime.leader_election import LEASES
 
