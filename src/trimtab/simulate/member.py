@@ -43,6 +43,7 @@ from trimtab.simulate.placeholders import Placeholders
 from trimtab.simulate.scalable_kinds import watch_scalable_kinds
 from trimtab.simulate.scheduling.pod_scheduler import PodScheduler
 from trimtab.simulate.usage import SimulatedUsage
+from trimtab.simulate.workloads.controller_events import with_events
 from trimtab.simulate.workloads.nodes import LEASE_NAMESPACE, LEASE_RENEWAL
 from trimtab.simulate.workloads.registry import workloads
 
@@ -114,7 +115,9 @@ class SimulatedMember(MemberApi):
         watch_scalable_kinds(state)
         self.cache.table_of(Lease).add_listener(partial(_record_renewal, state))
         further = components.values() if environment.whole_clusters else ()
-        self.manager = ControllerManager(state, [*workloads.values(), *member_controllers.values(), *further])
+        records_events = environment.whole_clusters and fleet.records_kubelet_events
+        own = [with_events(one) if records_events else one for one in workloads.values()]
+        self.manager = ControllerManager(state, [*own, *member_controllers.values(), *further])
         if environment.whole_clusters:
             await self._create_cluster_objects()
         recorder = state.recorder if environment.whole_clusters else None

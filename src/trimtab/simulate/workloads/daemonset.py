@@ -23,6 +23,7 @@ from trimtab.simulate.workloads.owned_pods import (
     raw_of,
     scaled_value,
     seconds_until_available,
+    sort_oldest_first,
     update_status,
 )
 from trimtab.simulate.workloads.registry import workload
@@ -49,6 +50,16 @@ class DaemonSetState(NamedTuple):
     nodes: Sequence[Node]
     """Nodes that should have a pod."""
     pods: dict[str, list[Pod]]
+
+    def is_updated(self, pod: Pod) -> bool:
+        return pod.metadata.labels.get(HASH_LABEL) == self.history.template_hash
+
+    @property
+    def max_surge(self) -> int:
+        """How many nodes may have a second pod during an update."""
+        strategy = self.wanted.spec.update_strategy
+        rolling = strategy.rolling_update if strategy.type != "OnDelete" else None
+        return scaled_value(rolling.max_surge if rolling else None, len(self.nodes), round_up=True, default=0)
 
 
 def _daemonsets_for_node(old: Node | None, new: Node | None, view: View) -> Iterator[Key]:
@@ -78,8 +89,8 @@ def daemonset(wanted: DaemonSet, view: View) -> Iterator[Effect]:
     state = _observe(wanted, claim.children, view)
     if wanted.metadata.deletion_timestamp is None:
         yield from state.history.effects
-        step = [*_create_missing(state, view), *_delete_surplus(state)]
-        yield from step or _delete_outdated(state, view)
+        step = [*_create_missing(state, view), *_delete_surplus(state, view)]
+        yield from step or _roll_out(state, view)
     yield from _update_status(state, view)
     in_use = {f"{wanted.name}-{pod.metadata.labels.get(HASH_LABEL)}" for pods in state.pods.values() for pod in pods}
     yield from delete_old_revisions(state.history, in_use, wanted.spec.revision_history_limit)
@@ -141,21 +152,60 @@ def _new_pod(state: DaemonSetState, name: str, node: str) -> Raw:
     return {**pod, "spec": {**spec, **additions}}
 
 
-def _delete_surplus(state: DaemonSetState) -> Iterator[Effect]:
+def _delete_surplus(state: DaemonSetState, view: View) -> Iterator[Effect]:
     wanted = {node.name for node in state.nodes}
     for node, pods in state.pods.items():
         active = sorted(active_pods(pods), key=lambda pod: (not pod.spec.node_name, pod.metadata.name))
-        for pod in active[1:] if node in wanted else active:
+        for pod in _surplus_pods(state, active, view) if node in wanted else active:
             yield Delete(pod)
         for pod in pods:
             if pod.is_terminal and pod.metadata.deletion_timestamp is None:
                 yield Delete(pod)
 
 
-def _delete_outdated(state: DaemonSetState, view: View) -> Iterator[Effect]:
-    """Delete pods of older templates: unavailable ones at once, others within `maxUnavailable`."""
+def _surplus_pods(state: DaemonSetState, active: Sequence[Pod], view: View) -> Sequence[Pod]:
+    """All but one; with surge an outdated one stays as well until its replacement is available."""
+    if len(active) < 2 or not state.max_surge:
+        return active[1:]
+    new, old = _split_by_template(state, active)
+    surplus = [*new[1:], *old[1:]]
+    if new and old and (not old[0].is_ready or _is_available(new[0], state, view)):
+        surplus.append(old[0])
+    return surplus
+
+
+def _split_by_template(state: DaemonSetState, pods: Sequence[Pod]) -> tuple[list[Pod], list[Pod]]:
+    """(pods of the present template, pods of older ones), each with the oldest first."""
+    ordered = sort_oldest_first(pods)
+    return [pod for pod in ordered if state.is_updated(pod)], [pod for pod in ordered if not state.is_updated(pod)]
+
+
+def _roll_out(state: DaemonSetState, view: View) -> Iterator[Effect]:
     if state.wanted.spec.update_strategy.type == "OnDelete":
         return
+    yield from _create_replacements(state, view) if state.max_surge else _delete_outdated(state, view)
+
+
+def _create_replacements(state: DaemonSetState, view: View) -> Iterator[Effect]:
+    """Create pods of the new template beside older ones: where those are not available at once, else on `maxSurge` nodes at a time."""
+    surging = 0
+    at_once: list[str] = []
+    waiting: list[str] = []
+    for node in state.nodes:
+        new, old = _split_by_template(state, active_pods(state.pods.get(node.name, ())))
+        if new and old:
+            surging += 1
+            if wait := seconds_until_available(new[0], state.wanted.spec.min_ready_seconds, view.now):
+                yield RequeueAfter(wait)
+        elif old:
+            (waiting if _is_available(old[0], state, view) else at_once).append(node.name)
+    nodes = [*at_once, *waiting[: max(0, state.max_surge - surging)]]
+    for name, node_name in zip(new_child_names(state.wanted, view, len(nodes)), nodes, strict=True):
+        yield Ensure(_new_pod(state, name, node_name))
+
+
+def _delete_outdated(state: DaemonSetState, view: View) -> Iterator[Effect]:
+    """Delete pods of older templates: unavailable ones at once, others within `maxUnavailable`."""
     rolling = state.wanted.spec.update_strategy.rolling_update
     max_unavailable = max(
         1, scaled_value(rolling.max_unavailable if rolling else None, len(state.nodes), round_up=True, default=1)
@@ -166,7 +216,7 @@ def _delete_outdated(state: DaemonSetState, view: View) -> Iterator[Effect]:
         active = active_pods(state.pods.get(node.name, ()))
         if not any(_is_available(pod, state, view) for pod in active):
             unavailable += 1
-        outdated += [pod for pod in active if pod.metadata.labels.get(HASH_LABEL) != state.history.template_hash]
+        outdated += [pod for pod in active if not state.is_updated(pod)]
     for pod in outdated:
         if not _is_available(pod, state, view):
             yield Delete(pod)
@@ -181,10 +231,10 @@ def _is_available(pod: Pod, state: DaemonSetState, view: View) -> bool:
 
 def _update_status(state: DaemonSetState, view: View) -> Iterator[Effect]:
     wanted = {node.name for node in state.nodes}
-    here = [pod for node in state.nodes for pod in active_pods(state.pods.get(node.name, ()))[:1]]
+    here = [pod for node in state.nodes for pod in sort_oldest_first(active_pods(state.pods.get(node.name, ())))[:1]]
     count = count_pods(here, state.wanted.spec.min_ready_seconds, view.now)
     misscheduled = sum(bool(active_pods(pods)) for node, pods in state.pods.items() if node not in wanted)
-    updated = sum(pod.metadata.labels.get(HASH_LABEL) == state.history.template_hash for pod in here)
+    updated = sum(state.is_updated(pod) for pod in here)
     yield from update_status(
         state.raw,
         {
