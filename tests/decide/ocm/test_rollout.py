@@ -97,6 +97,16 @@ def test_per_group_rollout_waits_for_the_whole_group() -> None:
     assert plan_rollout([CANARY, REST], {"c1": DONE}, strategy, NOON).apply == ("c2", "c3", "c4")
 
 
+def test_clusters_that_join_a_group_are_applied_although_others_of_it_failed() -> None:
+    strategy = RolloutStrategy(
+        type="ProgressivePerGroup", progressive_per_group=RolloutProgressivePerGroup(progress_deadline="None")
+    )
+    last = RolloutGroup("", 2, ("c5",))
+    states = {"c1": DONE, "c2": RolloutState(FAILED, NOON), "c3": DONE}
+    assert plan_rollout([CANARY, REST, last], states, strategy, NOON).apply == ("c4",)
+    assert plan_rollout([CANARY, REST, last], {**states, "c4": DONE}, strategy, NOON).apply == ()
+
+
 def test_a_success_frees_its_slot_after_the_soak_time() -> None:
     strategy = progressive(max_concurrency=1, min_success_time="10m")
     young = {"c1": RolloutState(SUCCEEDED, NOON - timedelta(minutes=4))}

@@ -112,9 +112,11 @@ class _RolloutWalk:
     def group_by_group(self, batches: Sequence[RolloutGroup], *, tolerates: int | None = None) -> bool:
         """Whether all of them are done, apart from tolerated failures; None tolerates a share of each group."""
         for batch in batches:
-            size = len(batch.clusters)
-            allowed = self.tolerated_failures(size) if tolerates is None else tolerates
-            if not self.advance(sorted(batch.clusters), size, tolerates=allowed):
+            allowed = self.tolerated_failures(len(batch.clusters)) if tolerates is None else tolerates
+            statuses = {cluster: self._status(cluster) for cluster in sorted(batch.clusters)}
+            counts = Counter(statuses.values())
+            self._apply += [cluster for cluster, status in statuses.items() if status == TO_APPLY]
+            if counts[TO_APPLY] or counts[PROGRESSING] or counts[FAILED] + counts[TIMED_OUT] > allowed:
                 return False
         return True
 
