@@ -113,6 +113,19 @@ def test_an_indivisible_share_moves_whole_or_not_at_all() -> None:
     assert admitted.transfers == ()
 
 
+def test_a_whole_share_that_a_budget_refuses_waits_for_no_earlier_move() -> None:
+    states = [budget_state(budget(max_unavailable=n), Availability(10, 10), NOON) for n in (6, 3)]
+    refusal = admit([Transfer("a", 5, ())], states, NOON, replacement_first=False, divisible=False).refusal
+    assert refusal is not None
+    assert refusal.code == "NotEnoughAvailable"
+    assert "the 5 replicas in a leave together, and no more than 3 may become unavailable now" in refusal.message
+    wanted = [Transfer("a", 2, ()), Transfer("b", 2, ())]
+    rest = admit(wanted, states, NOON, replacement_first=False, divisible=False)
+    assert rest.transfers == (wanted[0],)
+    assert rest.refusal is not None
+    assert rest.refusal.code == "WaitingForEarlierMoves"
+
+
 def test_surge_limits_how_many_replicas_run_twice() -> None:
     admitted = admit([Transfer("a", 5, (("b", 5),))], [], NOON, replacement_first=True, surge=2)
     assert admitted.transfers == (Transfer("a", 2, (("b", 2),)),)

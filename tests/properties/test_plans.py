@@ -221,6 +221,7 @@ def check_starts(plan: Plan, moves: list[Move], latest: timedelta | None, *, has
 @example(FleetCase((5, 3), "Weighted", ("m1", "m2", "m3"), "m3", BUDGETS[4], "rebalance", "m1"))
 @example(FleetCase((4, 4), "Duplicated", ("m1", "m2"), "", BUDGETS[2], "drain", "m1"))
 @example(FleetCase((5, 4), "Weighted", ("m1", "m2", "m3"), "m3", BUDGETS[1], "rebalance", "m1"))
+@example(FleetCase((1, 5), "Duplicated", ("m1", "m2"), "m2", BUDGETS[1], "drain", "m1", "", in_flight=True))
 def test_moves_that_happen_are_those_of_the_plan(case: FleetCase) -> None:
     async def act(scene: MoveScenario) -> None:
         names = await place(scene, case)

@@ -130,6 +130,9 @@ class GateRefusal(NamedTuple):
     until: datetime | None = None
 
 
+WAITING_FOR_EARLIER_MOVES = GateRefusal("WaitingForEarlierMoves", "the rest follows when these are ready")
+
+
 class Admitted(NamedTuple):
     """The admitted transfers; the refusal concerns the rest and is None when all are admitted."""
 
@@ -213,18 +216,27 @@ def admit(
         if part is None:
             # A share that cannot be split is admitted whole or not at all; the first one always, or nothing would move.
             if admitted or not replacement_first:
-                return Admitted(
-                    tuple(admitted), GateRefusal("WaitingForEarlierMoves", "the rest follows when these are ready")
-                )
+                return Admitted(tuple(admitted), _refusal_of_a_whole_share(transfer, budgets, is_first=not admitted))
             part = transfer
         admitted.append(part)
         if limit is not None:
             limit -= part.replicas
         if part.replicas < transfer.replicas:
-            return Admitted(
-                tuple(admitted), GateRefusal("WaitingForEarlierMoves", "the rest follows when these are ready")
-            )
+            return Admitted(tuple(admitted), WAITING_FOR_EARLIER_MOVES)
     return Admitted(tuple(admitted))
+
+
+def _refusal_of_a_whole_share(transfer: Transfer, budgets: Sequence[BudgetState], *, is_first: bool) -> GateRefusal:
+    """Why a share that cannot be split waits: for the moves before it, or, as the first one, for more spare replicas."""
+    bounded = [(budget.replicas, budget.budget) for budget in budgets if budget.replicas is not None]
+    if not is_first or not bounded:
+        return WAITING_FOR_EARLIER_MOVES
+    spare, name = min(bounded)
+    return GateRefusal(
+        "NotEnoughAvailable",
+        f"budget {name}: the {transfer.replicas} replicas in {transfer.source} leave together, "
+        f"and no more than {spare} may become unavailable now",
+    )
 
 
 def _refusal_of_tightest_budget(budgets: Sequence[BudgetState]) -> GateRefusal:
