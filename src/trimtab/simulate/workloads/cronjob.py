@@ -22,7 +22,9 @@ from trimtab.simulate.workloads.registry import workload
 JOBS_BY_OWNER = children_by_owner(Job)
 CLOCK_SET_BACK_WINDOW = timedelta(minutes=1)
 """The resolution of a schedule: a time that has just passed is found, an earlier one is not repeated."""
+MISSED_TIMES_WINDOW = timedelta(hours=24)
 EVENT_SOURCE = "cronjob-controller"
+ALREADY_ACTIVE = "Not starting job because prior execution is running and concurrency policy is Forbid"
 SCHEDULED_ANNOTATION = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
@@ -38,7 +40,9 @@ def cronjob(wanted: CronJob, view: View) -> Iterator[Effect]:
         message = f"invalid schedule: {wanted.spec.schedule} : it has no time in the future"
         yield RecordEvent(ref_to(wanted), "InvalidSchedule", message, EVENT_SOURCE, "Warning")
     due = None if wanted.spec.suspend else _last_missed_time(wanted, raw, view.now)
-    if due is not None and not (active and wanted.spec.concurrency_policy == "Forbid"):
+    if due is not None and active and wanted.spec.concurrency_policy == "Forbid":
+        yield RecordEvent(ref_to(wanted), "JobAlreadyActive", ALREADY_ACTIVE, EVENT_SOURCE)
+    elif due is not None:
         for one in active if wanted.spec.concurrency_policy == "Replace" else ():
             yield Delete(one)
         yield Ensure(_new_job(wanted, raw, due))
@@ -63,13 +67,15 @@ def _times_due(wanted: CronJob, after: datetime) -> Iterator[datetime]:
 
 
 def _last_missed_time(wanted: CronJob, raw: Raw, now: datetime) -> datetime | None:
-    """The latest time at which it should have run and did not."""
+    """The latest time at which it should have run and did not; none once `startingDeadlineSeconds` are over."""
     last = (raw.get("status") or {}).get("lastScheduleTime")
     since = datetime.fromisoformat(last) if last else wanted.metadata.creation_timestamp or now
     if since > now:
         since = now - CLOCK_SET_BACK_WINDOW  # the clock was set back: the schedule goes on from here
+    deadline = wanted.spec.starting_deadline_seconds
+    window = MISSED_TIMES_WINDOW if deadline is None else min(MISSED_TIMES_WINDOW, timedelta(seconds=deadline))
     found = None
-    for moment in _times_due(wanted, max(since, now - timedelta(hours=24))):
+    for moment in _times_due(wanted, max(since, now - window)):
         if moment > now:
             break
         found = moment

@@ -69,6 +69,7 @@ class JobTemplateSpec(Value):
 class CronJobSpec(Value):
     schedule: str = ""
     time_zone: str | None = None
+    starting_deadline_seconds: int | None = None
     concurrency_policy: str = ""
     suspend: bool | None = None
     job_template: JobTemplateSpec = JobTemplateSpec()
