@@ -522,6 +522,13 @@ MUTANTS = (
         ("server/background/test_namespace_contents.py",),
     ),
     Mutant(
+        "The pods of a terminating namespace are gone before its other objects are deleted.",
+        "server/background/namespace_contents.py",
+        "await self._delete_all_of(pods, namespace) or await self._delete_all_of(others, namespace)",
+        "await self._delete_all_of([*pods, *others], namespace)",
+        ("server/background/test_namespace_contents.py",),
+    ),
+    Mutant(
         "Only the contents of a terminating namespace are deleted.",
         "server/background/namespace_contents.py",
         " or not decode_metadata(entry.value).deletion_timestamp:",
