@@ -3,7 +3,7 @@
 import asyncio
 
 from trimtab.clock import run_virtually
-from trimtab.server.admission.dynamic.service_calls import ServerAnswer
+from trimtab.server.admission.dynamic.service_calls import ServerAnswer, ServerRequest
 from trimtab.simulate.containers.connections import Connection, Listener, send_chunks, serve_http
 from trimtab.simulate.containers.process import Process
 
@@ -17,10 +17,10 @@ def serve(*parts: bytes) -> bytes:
     async def receive() -> bytes | None:
         return waiting.pop(0) if waiting else None
 
-    def respond(path: str, body: bytes) -> ServerAnswer:
-        return ServerAnswer(200, f"{path} {body.decode()}")
+    def respond(request: ServerRequest) -> ServerAnswer:
+        return ServerAnswer(200, f"{request.path} {request.body.decode()}")
 
-    run_virtually(serve_http(respond, receive, answered.extend))
+    run_virtually(serve_http(respond, 80, receive, answered.extend))
     return bytes(answered)
 
 

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from trimtab.server.admission.dynamic.service_calls import ServerRequest
 from trimtab.simulate.containers.files import Files
 from trimtab.simulate.containers.programs import ContainerContext, find_launch, pull_error
 
@@ -42,4 +43,4 @@ def test_images_of_the_update_demonstration_serve_their_data() -> None:
     )
     assert launch is not None
     assert launch.server is not None
-    assert launch.server.respond("/data.json", b"").body == '{"image": "nautilus.jpg"}\n'
+    assert launch.server.respond(ServerRequest("/data.json")).body == '{"image": "nautilus.jpg"}\n'

@@ -9,6 +9,7 @@ import pytest
 from trimtab.api.value import Raw
 from trimtab.clock import run_virtually
 from trimtab.errors import BadRequest
+from trimtab.server.admission.dynamic.service_calls import ServerRequest
 from trimtab.simulate.containers.connections import Listener
 from trimtab.simulate.kubelets.container_access import ContainerAccess
 
@@ -20,7 +21,7 @@ def test_before_kubelets_are_attached_no_container_runs() -> None:
         access = ContainerAccess()
         assert access.read_log(POD, "main", previous=False) == []
         assert [lines async for lines in access.follow_log(POD, "main")] == []
-        assert access.respond(POD, "80", "/healthz") is None
+        assert access.respond(POD, ServerRequest("/healthz", port=80)) is None
         access.send_input(POD, "main", b"ignored")
         with pytest.raises(BadRequest, match="is not running"):
             await access.run_command(POD, "main", ["ls"], "", lambda _: None)

@@ -8,7 +8,7 @@ from trimtab.api.value import Raw
 from trimtab.clock import timestamp
 from trimtab.errors import BadRequest
 from trimtab.server import api_errors
-from trimtab.server.admission.dynamic.service_calls import ServerAnswer
+from trimtab.server.admission.dynamic.service_calls import ServerAnswer, ServerRequest
 from trimtab.server.request.routes import is_true
 
 
@@ -47,7 +47,7 @@ class PodRuntime(Protocol):
     ) -> None:
         """Carry a connection to a port until one side ends it; ConnectionError when nothing listens there."""
 
-    def respond(self, pod: Raw, port: str, path: str, body: bytes = b"") -> ServerAnswer | None:
+    def respond(self, pod: Raw, request: ServerRequest) -> ServerAnswer | None:
         """The answer to an HTTP request; None when nothing listens there."""
 
     def ask_kubelet(self, node: str, path: str, query: dict[str, str]) -> KubeletAnswer | None:

@@ -5,14 +5,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from http.client import responses
 
-from trimtab.server.admission.dynamic.service_calls import ServerAnswer
+from trimtab.server.admission.dynamic.service_calls import ServerAnswer, ServerRequest
 from trimtab.simulate.containers.input_buffer import MAX_BUFFERED_BYTES, WAIT_FOR_INPUT, InputBuffer
 from trimtab.simulate.containers.shell import Run
 
 Receive = Callable[[], Awaitable[bytes | None]]
 """The next bytes of the client; None when it has closed its direction."""
 Send = Callable[[bytes], None]
-Respond = Callable[[str, bytes], ServerAnswer]
+Respond = Callable[[ServerRequest], ServerAnswer]
 _MAX_HEAD_BYTES = 64 * 1024
 _SHUTDOWN_SECONDS = 0.5
 _BYTES_PER_SECOND = 20e6
@@ -43,7 +43,7 @@ def accept(listener: Listener) -> Run:
     return 0
 
 
-async def serve_http(respond: Respond, receive: Receive, send: Send) -> None:
+async def serve_http(respond: Respond, port: int, receive: Receive, send: Send) -> None:
     """Answer the HTTP requests of one connection, until the client closes it."""
     buffered = b""
     while True:
@@ -68,7 +68,7 @@ async def serve_http(respond: Respond, receive: Receive, send: Send) -> None:
             received += part
         body, buffered = bytes(received[:wanted]), bytes(received[wanted:])
         is_last = headers.get("connection", "").lower() == "close" or words[2] == "HTTP/1.0"
-        answer = respond(words[1].partition("?")[0], body)
+        answer = respond(ServerRequest(words[1].partition("?")[0], body, words[0], port))
         send(_http_answer(answer, is_last=is_last, with_body=words[0] != "HEAD"))
         if is_last:
             return
@@ -83,7 +83,7 @@ def _http_answer(answer: ServerAnswer, *, is_last: bool, with_body: bool = True)
     body = answer.body.encode()
     lines = [
         f"HTTP/1.1 {answer.status} {responses.get(answer.status, '')}",
-        "Content-Type: text/plain; charset=utf-8",
+        f"Content-Type: {answer.content_type}",
         f"Content-Length: {len(body)}",
         *(["Connection: close"] if is_last else []),
     ]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from trimtab.api.value import Raw
+from trimtab.server.admission.dynamic.service_calls import ServerRequest
 from trimtab.simulate.containers.programs import ContainerContext, Launch
 from trimtab.simulate.containers.shell import Run, Shell
 from trimtab.simulate.containers.shell_state import MAX_STEPS_WITHOUT_SLEEP, Exit
@@ -40,9 +41,18 @@ def check_once(probe: Raw, container: Raw, launch: Launch | None, context: Conta
     if launch.server is None:
         return False  # the program listens on no port
     if (request := probe.get("httpGet")) is not None:
-        answer = launch.server.respond((request.get("path") or "/").partition("?")[0], b"")
-        return 200 <= answer.status < 400
+        asked = ServerRequest(
+            (request.get("path") or "/").partition("?")[0], port=_number_of(request.get("port"), container)
+        )
+        return 200 <= launch.server.respond(asked._replace(tls=request.get("scheme") == "HTTPS")).status < 400
     return True
+
+
+def _number_of(port: int | str | None, container: Raw) -> int:
+    """The number of a port that is given by number or name; 0 for an unknown name."""
+    if isinstance(port, int):
+        return port
+    return next((one["containerPort"] for one in container.get("ports") or () if one.get("name") == port), 0)
 
 
 def _run_command(command: list[str], context: ContainerContext) -> bool:

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
+import orjson
+
 from trimtab.api.duration import parse_duration
 from trimtab.api.value import Raw
-from trimtab.server.admission.dynamic.service_calls import ServerAnswer
+from trimtab.server.admission.dynamic.service_calls import ServerAnswer, ServerRequest
 from trimtab.simulate.containers.connections import Listener, send_chunks
 from trimtab.simulate.containers.files import Files
 from trimtab.simulate.containers.input_buffer import InputBuffer
@@ -82,11 +84,11 @@ Program: TypeAlias = Callable[[Callable[[str], None]], Run]
 
 
 class Server(NamedTuple):
-    """A program that answers HTTP requests: (path without query, body) -> answer."""
+    """A program that answers HTTP requests."""
 
-    respond: Callable[[str, bytes], ServerAnswer]
-    port: int = 0
-    """Where it listens; 0: not known, so that every port is accepted."""
+    respond: Callable[[ServerRequest], ServerAnswer]
+    ports: tuple[int, ...] = ()
+    """Where it listens; empty: not known, so that every port is accepted."""
 
 
 class Launch(NamedTuple):
@@ -214,8 +216,8 @@ def _image_launch(image: str, context: ContainerContext) -> Launch | None:
         if context.files.read(f"{root}/{name}") is None:
             context.files.write(f"{root}/{name}", content)
 
-    def respond(path: str, _: bytes) -> ServerAnswer:
-        page = context.files.read(f"{root}/{path.strip('/') or 'index.html'}")
+    def respond(request: ServerRequest) -> ServerAnswer:
+        page = context.files.read(f"{root}/{request.path.strip('/') or 'index.html'}")
         return ServerAnswer(404, "not found\n") if page is None else ServerAnswer(200, page)
 
     def run(write: Callable[[str], None]) -> Run:
@@ -223,13 +225,14 @@ def _image_launch(image: str, context: ContainerContext) -> Launch | None:
             write(_STARTUP_LINES[image])
         return (yield from _run_forever(write))
 
-    return Launch(run, Server(respond, 80))
+    return Launch(run, Server(respond, (80,)))
 
 
 # agnhost
 
 _PORTS = {"netexec": 8080, "serve-hostname": 9376, "test-webserver": 80}
-_SERVERS = ("netexec", "serve-hostname", "test-webserver", "nettest", "guestbook", "porter", "liveness")
+_SERVERS = ("netexec", "serve-hostname", "test-webserver", "nettest", "guestbook", "liveness")
+_PORTER_VARIABLE = re.compile(r"SERVE_(TLS_)?PORT_(\d{1,5})")
 LOGGED_METHODS = ("GET", "POST", "PUT")
 LOGGED_NAMESPACES = ("kube-system", "default", "ns")
 
@@ -240,8 +243,11 @@ def _agnhost_launch(arguments: Sequence[str], context: ContainerContext) -> Laun
         return Launch(_pause)
     if name in _SERVERS:
         port = _flag(flags, "http-port", "port")
-        listens_on = int(port[:5]) if port.isdecimal() else _PORTS.get(name, 0)
-        return Launch(_run_forever, Server(lambda path, _: _answer(name, path, context), listens_on))
+        known = int(port[:5]) if port.isdecimal() else _PORTS.get(name, 0)
+        ports = (known,) if known else ()
+        return Launch(_run_forever, Server(lambda request: _answer(name, request.path, context), ports))
+    if name == "porter":
+        return Launch(_run_forever, _porter(context.environment, in_json="--json-response" in flags))
     if name in WEBHOOK_SERVERS:
         return _webhook_launch(name, flags, context)
     if name == "logs-generator":
@@ -268,6 +274,23 @@ def _answer(command: str, path: str, context: ContainerContext) -> ServerAnswer:
     return ServerAnswer(200, "") if path.startswith("/echo") else ServerAnswer(404, "not found\n")
 
 
+def _porter(environment: Mapping[str, str], *, in_json: bool) -> Server:
+    """`agnhost porter`: serves the value of every variable `SERVE_PORT_N` and `SERVE_TLS_PORT_N` on port N."""
+    found = {match[0]: match for name in environment if (match := _PORTER_VARIABLE.fullmatch(name))}
+    values = {int(match[2]): (bool(match[1]), environment[name]) for name, match in found.items()}
+
+    def respond(request: ServerRequest) -> ServerAnswer:
+        with_tls, value = values.get(request.port) or next(iter(values.values()), (False, ""))
+        if with_tls and not request.tls:
+            return ServerAnswer(400, "Client sent an HTTP request to an HTTPS server.\n")
+        if not in_json:
+            return ServerAnswer(200, value)
+        answer = orjson.dumps({"Method": request.method, "Body": value}).decode()
+        return ServerAnswer(200, answer, media_type="application/json")
+
+    return Server(respond, tuple(values))
+
+
 def _webhook_launch(name: str, flags: Sequence[str], context: ContainerContext) -> Launch:
     """A server with TLS whose certificate is in the files that the flags name; without them it cannot start."""
     certificate, key = (context.files.read(_flag(flags, f"tls-{file}-file")) for file in ("cert", "private-key"))
@@ -275,8 +298,8 @@ def _webhook_launch(name: str, flags: Sequence[str], context: ContainerContext) 
         return Launch(_fail_to_load_certificate)
     review, options = WEBHOOK_SERVERS[name], WebhookOptions(_flag(flags, "sidecar-image"))
 
-    def respond(path: str, body: bytes) -> ServerAnswer:
-        return review(path.rstrip("/"), body, options)._replace(certificate=certificate, key=key)
+    def respond(request: ServerRequest) -> ServerAnswer:
+        return review(request.path.rstrip("/"), request.body, options)._replace(certificate=certificate, key=key)
 
     return Launch(_run_forever, Server(respond))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
-from trimtab.server.admission.dynamic.service_calls import ServerAnswer
+from trimtab.server.admission.dynamic.service_calls import ServerAnswer, ServerRequest
 from trimtab.server.subresources.pod_runtime import KubeletAnswer, LogLine
 from trimtab.simulate.containers.commands import run_command
 from trimtab.simulate.containers.connections import Connection, Listener, Receive, Send, serve_http
@@ -112,12 +112,12 @@ class ContainerAccess:
             found.context.stdin.feed(data)
         self._wake(pod, found)
 
-    def respond(self, pod: Raw, port: str, path: str, body: bytes = b"") -> ServerAnswer | None:
+    def respond(self, pod: Raw, request: ServerRequest) -> ServerAnswer | None:
         """The answer of a container to an HTTP request; None when nothing listens there."""
         for container in self._running_containers(pod):
             server = container.launch.server if container.launch is not None else None
-            if server is not None:
-                return server.respond(path, body)
+            if server is not None and (len(server.ports) < 2 or request.port in server.ports):
+                return server.respond(request)
         return None
 
     async def connect(self, pod: Raw, port: int, receive: Receive, send: Send) -> None:
@@ -129,8 +129,9 @@ class ContainerAccess:
             launch = container.launch
             if launch is None:
                 continue
-            if launch.server is not None and launch.server.port in (0, port):
-                return await self._while_running(pod, container, serve_http(launch.server.respond, receive, send))
+            server = launch.server
+            if server is not None and (not server.ports or port in server.ports):
+                return await self._while_running(pod, container, serve_http(server.respond, port, receive, send))
             if launch.listener is not None and launch.listening_port == port:
                 carried = self._carry(pod, container, launch.listener, receive, send)
                 return await self._while_running(pod, container, carried)

@@ -6,6 +6,7 @@ memory, so that a certificate that the configuration does not trust is refused a
 
 import asyncio
 import contextlib
+import re
 import ssl
 import tempfile
 from collections.abc import Iterator
@@ -21,6 +22,18 @@ from trimtab.store.store import Store
 
 _PODS, _SERVICES, _ENDPOINTS = (resource_prefix("", name) for name in ("pods", "services", "endpoints"))
 _HTTPS_PORT = 443
+_PAGE = re.compile(r"\s*<(?:!doctype html|html|head|body|title|h1|div|table|a|b|p|br|!--)[\s>]", re.IGNORECASE)
+
+
+class ServerRequest(NamedTuple):
+    """An HTTP request to the server of a simulated container."""
+
+    path: str
+    """Without the query."""
+    body: bytes = b""
+    method: str = "GET"
+    port: int = 0
+    tls: bool = False
 
 
 class ServerAnswer(NamedTuple):
@@ -32,12 +45,20 @@ class ServerAnswer(NamedTuple):
     certificate: str = ""
     """PEM text of the certificate and its key; empty for a server without TLS."""
     key: str = ""
+    media_type: str = ""
+    """Empty: guessed from the body."""
+
+    @property
+    def content_type(self) -> str:
+        """What a server says about its body, or what one in Go guesses."""
+        is_page = _PAGE.match(self.body) is not None
+        return self.media_type or f"text/{'html' if is_page else 'plain'}; charset=utf-8"
 
 
 class ContainerServers(Protocol):
     """The servers in the containers of a simulated cluster."""
 
-    def respond(self, pod: Raw, port: str, path: str, body: bytes = b"") -> ServerAnswer | None:
+    def respond(self, pod: Raw, request: ServerRequest) -> ServerAnswer | None:
         """The answer to an HTTP request; None when nothing listens there."""
 
 
@@ -92,7 +113,7 @@ class ServiceCalls:
         """The answer of the pod at an address."""
         if self._containers is None or address.pod is None:
             return None
-        return self._containers.respond(address.pod, str(address.port), path, body)
+        return self._containers.respond(address.pod, ServerRequest(path, body, "POST", address.port, tls=True))
 
     def find_address(self, namespace: str, name: str, port: int) -> ServiceAddress | None:
         """Where connections to a port of a Service lead to; None when there is no such Service."""
