@@ -8,12 +8,14 @@ READY := .venv/ready
 
 DOCS := .venv-docs
 
-.PHONY: help docs setup up test soak mutants lint compat flows writes reference bench bench-growth bench-scale bench-peers demo kube kube-up test-kube bench-kube suites packaging-tools test-distribution image release lock
+.PHONY: help docs setup dev up test soak mutants lint compat flows writes reference bench bench-growth bench-scale bench-peers demo kube kube-up test-kube bench-kube suites packaging-tools test-distribution image release lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(INSTALLED) ## create .venv with the locked dependencies and Trimtab
+setup: $(INSTALLED) ## create .venv with what running needs: the locked dependencies and Trimtab
+
+dev: $(READY) ## the same with the packages for development: tests, linters, types
 
 $(INSTALLED): requirements/core.txt
 	@$(PYTHON) tools/environment.py run

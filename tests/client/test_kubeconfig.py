@@ -90,6 +90,12 @@ def test_unknown_context_error_lists_the_contexts(tmp_path) -> None:
         load(write(tmp_path / "config"), "there")
 
 
+def test_binary_file_is_no_kubeconfig(tmp_path) -> None:
+    (tmp_path / "config").write_bytes(b"\xa7\x00\xff")
+    with pytest.raises(InputError, match="not a kubeconfig: it is not UTF-8 text"):
+        load(tmp_path / "config")
+
+
 def test_error_names_the_missing_file(tmp_path) -> None:
     with pytest.raises(InputError, match="nowhere"):
         load(tmp_path / "nowhere")
@@ -103,7 +109,7 @@ def test_error_names_the_missing_file(tmp_path) -> None:
         ("users: [{name: u, user: 3}]", "users must be a list"),
         ("- 1", "a mapping was expected"),
         ("a: [", "not a kubeconfig"),
-        ("", "no context ''"),
+        ("", "has no current context; name one with --context"),
     ],
 )
 def test_invalid_kubeconfig_is_refused_with_a_reason(tmp_path, text, problem) -> None:

@@ -33,6 +33,8 @@ def test_resource_is_found_by_each_of_its_names(word: str) -> None:
     assert find_resource(word, SERVED) == SERVED[0]
     with pytest.raises(InputError, match="no kind called 'cronjob'"):
         find_resource("cronjob", SERVED)
+    with pytest.raises(InputError, match=r"no kind called 'deploymnet'; did you mean deployment\?"):
+        find_resource("deploymnet", SERVED)
 
 
 def test_workload_reference_has_a_namespace_only_if_its_kind_has() -> None:

@@ -5,11 +5,13 @@ import asyncio
 import pytest
 from move_helpers import MoveScenario, divided, run_scenario
 
+from trimtab.api.kinds.work import TargetCluster
 from trimtab.cli.commands.apply_plan import carry_out
 from trimtab.clock import LoopClock
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.fleet_state import FleetState, fetch_fleet_state
 from trimtab.dryrun.plan import make_plan
+from trimtab.dryrun.plan_report import forecast_lines
 from trimtab.dryrun.plan_result import Forecast, Plan
 from trimtab.stories.forecast import ForecastOptions, Observation, forecast
 
@@ -47,6 +49,26 @@ def test_drain_is_forecast_to_end_as_planned_without_an_interruption() -> None:
     assert 0 < found.finish_seconds < 60
     assert found.peak_surge == sum(move.replicas for move in plan.moves)
     assert found.fewest_ready["Deployment/default/web"] >= 4
+
+
+def test_moves_that_are_done_with_other_shares_than_planned_are_finished() -> None:
+    state = state_with()
+    plan = make_plan(state, Change(drain=("m1",)))
+    (row,) = plan.workloads
+    shifted = row.but(after=(TargetCluster(name="m2", replicas=3), TargetCluster(name="m3", replicas=1)))
+    found = forecast(state, plan.but(workloads=(shifted,)), carry_out, FAST)
+    assert found.finished
+    assert found.finish_seconds is not None
+    assert found.finish_seconds < 60
+    assert found.differs == ("Deployment/default/web",)
+    assert "ends in m2:2 m3:2, not as planned." in " ".join(forecast_lines(found))
+
+
+def test_replicas_that_have_not_left_are_not_finished() -> None:
+    state = state_with({"rate": {"disruptions": 1, "period": "10h"}})
+    plan = make_plan(state, Change(drain=("m1", "m2")))
+    found = forecast(state, plan, carry_out, FAST._replace(horizon_seconds=7200.0))
+    assert not found.finished
 
 
 def test_rate_of_a_budget_delays_the_end() -> None:

@@ -66,6 +66,14 @@ def test_durations_are_parsed_to_seconds(text: Any, expected: float) -> None:
     [
         ("name: x\nexpect: [{that: a}]\nsettings:\n  failoverr: true\n", "4: settings.failoverr: there is no setting"),
         ("name: x\ntimeline:\n- at: 1s\n- at: 2s\n  explode: now\n", "5: timeline[1].explode: there is no such field"),
+        (
+            "name: x\nfleet:\n  members:\n  - name: a\n    nodse: 3\ntimeline: []\n",
+            "5: fleet.members[0].nodse: there is no such field",
+        ),
+        (
+            "name: x\nfleet:\n  members:\n  - {name: a}\n  - {name: b, nodes: -1}\ntimeline: []\n",
+            "5: fleet.members[1]: nodes of b is -1; it must be 0 to 10000",
+        ),
         ("name: x\ntimeline:\n- at: 1s\n  fail:\n    app: a\n    how: oddly\n", "6: timeline[0].fail.how: is 'oddly'"),
         ("name: x\ntimeline:\n- scale: {object: a, replicas: many}\n", "3: timeline[0].scale.replicas: Expected `int`"),
         ("name: x\nexpect:\n- that: a\n  within: soon\n", "4: expect[0].within: 'soon' is not a duration"),

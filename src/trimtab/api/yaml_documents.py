@@ -76,7 +76,7 @@ def load_yaml_documents(text: str | bytes, bounds: YamlLimits = BODY) -> Iterato
     except yaml.MarkedYAMLError as error:
         raise YamlError(_describe(error)) from None
     except (yaml.YAMLError, UnicodeError) as error:
-        raise YamlError(str(error)) from None
+        raise YamlError(str(error).partition("\n")[0]) from None
 
 
 def repeated_yaml_keys(text: str | bytes, bounds: YamlLimits = BODY) -> list[str]:

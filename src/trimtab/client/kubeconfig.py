@@ -137,7 +137,9 @@ def _read(file: Path) -> dict[str, Any]:
         document = load_yaml(file.read_text(), FILE) or {}
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from error
-    except (YamlError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file}: not a kubeconfig: it is not UTF-8 text") from error
+    except YamlError as error:
         raise InputError(f"{file}: not a kubeconfig: {error}") from error
     if not isinstance(document, dict):
         raise InputError(f"{file}: not a kubeconfig: a mapping was expected")
@@ -157,6 +159,8 @@ def _resolve(config: dict[str, Any], context: str) -> Credentials:
     name = context or config["current-context"]
     if name not in config["contexts"]:
         known = ", ".join(sorted(config["contexts"])) or "none"
+        if not name:
+            raise InputError(f"the kubeconfig has no current context; name one with --context (it has: {known})")
         raise InputError(f"the kubeconfig has no context {name!r} (it has: {known})")
     names, _ = config["contexts"][name]
     try:

@@ -1,5 +1,6 @@
 """Lookups shared by commands: typed lists, resources by kubectl names, and workload references."""
 
+import difflib
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
@@ -46,7 +47,10 @@ def find_resource(word: str, served: Sequence[Resource]) -> Resource:
     for resource in served:
         if wanted in (resource.kind.lower(), resource.plural.lower(), resource.id):
             return resource
-    raise InputError(f"the server serves no kind called {word!r}; use for example deploy/web or sts/db")
+    names = {*SHORT_NAMES, *(resource.kind.lower() for resource in served)}
+    near = difflib.get_close_matches(word.lower(), sorted(names), 1)
+    hint = f"did you mean {near[0]}?" if near else "use for example deploy/web or sts/db"
+    raise InputError(f"the server serves no kind called {word!r}; {hint}")
 
 
 async def workload_reference(client: Client, text: str, namespace: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The format of `fleet.yaml`, which describes a simulated fleet: its members, their size, and how fast pods start."""
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,8 @@ MAX_LEASE_RENEWALS_PER_SECOND = 50
 """Upper bound of lease renewals per second, over all kubelets of a fleet."""
 MAX_NODES_WITH_KUBELET_EVENTS = 500
 """The kubelets of a fleet with more nodes record no events."""
+MAX_NODES_OF_POOL = 10_000
+"""More than the largest Kubernetes clusters have; a larger number is a mistake in the file."""
 
 SCHEDULERS = ("pods", "first-fit", "none")
 EMULATED_VERSIONS = ("1.32", "1.33", "1.34", "1.35", "1.36")
@@ -27,6 +30,19 @@ DISABLEABLE_PLUGINS = (
     "ServiceAccount",
     "StorageObjectInUseProtection",
 )
+
+
+_FIELD_OF_ERROR = re.compile(r"(?P<message>.*?)(?: - at `\$\.?(?P<field>[^`]*)`)?\Z", re.DOTALL)
+_UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(?P<name>[^`]*)`\Z")
+
+
+class FleetError(InputError):
+    """The description of a fleet is wrong: in which field, and why."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}" if field else message)
+        self.field = field
+        self.message = message
 
 
 class Pace(Value, forbid_unknown_fields=True):
@@ -270,10 +286,22 @@ def parse_fleet(description: Any) -> FleetPlan:
     try:
         plan = msgspec.convert(description, FleetPlan, strict=False)
     except msgspec.ValidationError as error:
-        raise InputError(f"the fleet is invalid: {error}") from error
+        raise FleetError(*field_and_message(str(error))) from error
     for message in _errors_in(plan):
-        raise InputError(message)
+        raise FleetError("", message)
+    for number, member in enumerate(plan.members):
+        for message in _errors_in_member(member):
+            raise FleetError(f"members[{number}]", message)
     return plan
+
+
+def field_and_message(text: str) -> tuple[str, str]:
+    """The field that an error of the decoder is about, and the rest of its text; of an unknown field, that one."""
+    found = _FIELD_OF_ERROR.match(text)
+    message, field = (found["message"], found["field"] or "") if found is not None else (text, "")
+    if unknown := _UNKNOWN_FIELD.match(message):
+        return f"{field}.{unknown['name']}".lstrip("."), "there is no such field"
+    return field, message
 
 
 def _errors_in(plan: FleetPlan) -> Iterator[str]:
@@ -292,13 +320,17 @@ def _errors_in(plan: FleetPlan) -> Iterator[str]:
     for owner, pace in [("the fleet", plan.pace), *((member.name, member.pace) for member in plan.members)]:
         if isinstance(pace, str) and pace not in PACES:
             yield f"the pace of {owner} is {pace!r}; it must be one of {', '.join(PACES)}, or durations"
-    for member in plan.members:
-        if faults := subdomain_faults(member.name):  # its directory has this name
-            yield f"{member.name!r} cannot be the name of a member: {faults[0]}"
-        if member.pools and member.nodes is not None:
-            yield f"{member.name} has both nodes and pools; set only one of them"
-        for pool in member.all_pools:
-            yield from _quantity_errors(member.name, pool)
+
+
+def _errors_in_member(member: MemberPlan) -> Iterator[str]:
+    if faults := subdomain_faults(member.name):  # its directory has this name
+        yield f"{member.name!r} cannot be the name of a member: {faults[0]}"
+    if member.pools and member.nodes is not None:
+        yield f"{member.name} has both nodes and pools; set only one of them"
+    for pool in member.all_pools:
+        if not 0 <= pool.nodes <= MAX_NODES_OF_POOL:
+            yield f"nodes of {member.name} is {pool.nodes}; it must be 0 to {MAX_NODES_OF_POOL}"
+        yield from _quantity_errors(member.name, pool)
 
 
 def _quantity_errors(member: str, pool: NodePool) -> Iterator[str]:

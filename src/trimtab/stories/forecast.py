@@ -24,12 +24,13 @@ from trimtab.client.approvals import approve_move
 from trimtab.client.client import Client, resource_of
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.controllers.clusters.readiness import is_ready
+from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.movement.approval import text_of
 from trimtab.controllers.well_known import APPROVED_MOVE
 from trimtab.dryrun.change import lost_clusters
 from trimtab.dryrun.fleet_state import FleetState
 from trimtab.dryrun.plan_cases import workload_name
-from trimtab.dryrun.plan_result import NEVER, REFUSED, Forecast, Plan, shares_key
+from trimtab.dryrun.plan_result import NEVER, REFUSED, Forecast, Plan, PlannedWorkload, shares_key
 from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.runtime.cache import CacheEntry, Table
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
@@ -150,7 +151,7 @@ class Observation:
             if quiet >= max(STUCK_SECONDS, self._longest_wait(options.horizon_seconds)) and not busy:
                 break
             await self._sleep(options.interval, options.horizon_seconds - elapsed, is_idle=quiet >= QUIET_SECONDS)
-        done = reached and not busy
+        done = not busy and (reached or (elapsed < options.horizon_seconds and self._has_left(bindings)))
         return self._result(bindings, done, last_change, elapsed).but(
             waits_until=None if done else self._next_start_after(options.horizon_seconds)
         )
@@ -204,6 +205,19 @@ class Observation:
         found = {workload_name(binding): shares_key(binding.spec.clusters) for binding in bindings}
         return all(found.get(name) == shares for name, shares in self._expected.items())
 
+    def _has_left(self, bindings: list[Binding]) -> bool:
+        """Whether nothing is to move any more, although some workloads are in other clusters than planned.
+
+        Where a policy divides by free capacity, the shares depend on the moment of each decision. Such a workload has moved
+        when no replica is missing, none is where none stays, and nothing refuses a part of the move.
+        """
+        found = {workload_name(binding): binding for binding in bindings}
+        return all(
+            row.workload in found and has_moved(found[row.workload], row)
+            for row in self._plan.workloads
+            if row.workload in self._expected
+        )
+
     async def _is_busy(self, bindings: list[Binding]) -> bool:
         """Whether a move is in progress; tasks of clusters that cannot be reached end with them, so they do not count."""
         if any(in_progress(binding) for binding in bindings):
@@ -228,6 +242,21 @@ def surge_of(binding: Binding, reachable: set[str]) -> int:
     held = sum(hold.replicas for hold in binding.status.holds if hold.cluster in reachable)
     tasks = binding.spec.graceful_eviction_tasks
     return held + sum(task.replicas or 0 for task in tasks if task.from_cluster in reachable)
+
+
+def has_moved(binding: Binding, row: PlannedWorkload) -> bool:
+    shares = {target.name: target.replicas for target in binding.spec.clusters}
+    planned = {target.name: target.replicas for target in row.after}
+    if shares == planned:
+        return True
+    before = {target.name: target.replicas for target in row.before}
+    left = before.keys() - planned.keys()
+    return (
+        shares != before
+        and sum(shares.values()) == sum(planned.values())
+        and not left & shares.keys()
+        and not is_condition_true(binding.status.conditions, "Stalled")
+    )
 
 
 def in_progress(binding: Binding) -> bool:

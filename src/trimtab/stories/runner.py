@@ -154,7 +154,7 @@ class StoryRunner:
     def _client(self, where: str) -> Client:
         """Members are read directly, so that a story sees them while the control plane cannot reach them."""
         if where and where not in self._fleet.world.members:
-            raise InputError(f"there is no member {where}")
+            raise InputError(f"there is no member {where}; members: {', '.join(self._fleet.world.members)}")
         return LocalClient(self._fleet.world[where].server) if where else self._fleet.client
 
     async def _run_step(self, number: int, step: StoryStep) -> None:
@@ -164,7 +164,7 @@ class StoryRunner:
         self._expectations.step_reached(step.name)
         try:
             await self._actions.run(step, self._wait_until)
-        except ApiError as fault:
+        except (ApiError, InputError) as fault:
             raise StoryFailed(f"step {number} could not be applied: {fault}", self.now, []) from fault
         for expectation in step.expect:
             self._expectations.add(expectation, self.now)

@@ -158,7 +158,7 @@ class StepActions:
             )
         for name in names or (tuple(world.members) if failure.app else ()):
             if name not in world.members:
-                raise InputError(f"there is no member {name}")
+                raise InputError(f"there is no member {name}; members: {', '.join(world.members)}")
             yield world.with_pods(name) if failure.node or failure.app else world[name]
 
     async def _change_taints(self, step: StoryStep) -> None:

@@ -14,7 +14,15 @@ from trimtab.api.value import Field, Raw, Value
 from trimtab.api.yaml_documents import FILE, YamlError, load_yaml, load_yaml_documents
 from trimtab.controllers.settings import SETTINGS, value_fault
 from trimtab.errors import InputError, unreadable
-from trimtab.simulate.fleet import FleetPlan, MemberPlan, default_fleet, flows_fleet, parse_fleet
+from trimtab.simulate.fleet import (
+    FleetError,
+    FleetPlan,
+    MemberPlan,
+    default_fleet,
+    field_and_message,
+    flows_fleet,
+    parse_fleet,
+)
 from trimtab.stories.expectations import Expression
 from trimtab.stories.story_lines import line_of
 
@@ -214,7 +222,7 @@ def read_story(path: Path) -> Story:
     """The story of a file; an invalid one raises `InputError` with the file, the line and the field."""
     try:
         text = path.read_text(encoding="utf-8")
-        found = parse_story(load_yaml(text, FILE))
+        return _with_objects(parse_story(load_yaml(text, FILE)), path.parent)
     except (OSError, UnicodeDecodeError) as error:
         raise unreadable(path, error) from error
     except YamlError as error:
@@ -222,9 +230,15 @@ def read_story(path: Path) -> Story:
     except StoryError as fault:
         line = line_of(text, fault.field)
         raise InputError(f"{path}:{line}: {fault}" if line is not None else f"{path}: {fault}") from fault
-    return found.but(
-        timeline=tuple(step.but(apply=list(_load_objects(step.apply, path.parent))) for step in found.timeline)
-    )
+
+
+def _with_objects(story: Story, folder: Path) -> Story:
+    """The story with the objects of the files that its steps name."""
+    steps = []
+    for number, step in enumerate(story.timeline):
+        with _errors_at(f"timeline[{number}].apply"):
+            steps.append(step.but(apply=list(_load_objects(step.apply, folder))))
+    return story.but(timeline=tuple(steps))
 
 
 def _load_objects(given: Any, folder: Path) -> Iterator[Raw]:
@@ -252,24 +266,10 @@ def parse_story(description: Any) -> Story:
     try:
         story = msgspec.convert(description, Story, strict=False)
     except msgspec.ValidationError as error:
-        raise _error_of(str(error)) from error
+        raise StoryError(*field_and_message(str(error))) from error
     for check in (_check_head, _check_steps, _check_expectations):
         check(story)
     return story
-
-
-_FIELD_OF_ERROR = re.compile(r"(?P<message>.*?)(?: - at `\$\.?(?P<field>[^`]*)`)?\Z", re.DOTALL)
-_UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(?P<name>[^`]*)`\Z")
-
-
-def _error_of(text: str) -> StoryError:
-    """The error of the decoder with the field that it is about; for an unknown field, that one."""
-    found = _FIELD_OF_ERROR.match(text)
-    message, field = (found["message"], found["field"] or "") if found is not None else (text, "")
-    if unknown := _UNKNOWN_FIELD.match(message):
-        field = f"{field}.{unknown['name']}".lstrip(".")
-        message = "there is no such field"
-    return StoryError(field, message)
 
 
 @contextmanager
@@ -279,6 +279,8 @@ def _errors_at(field: str) -> Iterator[None]:
         yield
     except StoryError:
         raise
+    except FleetError as fault:
+        raise StoryError(f"{field}.{fault.field}".rstrip("."), fault.message) from fault
     except InputError as fault:
         raise StoryError(field, str(fault)) from fault
 

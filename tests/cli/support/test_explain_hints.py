@@ -1,9 +1,11 @@
 """`trimtab explain` says what would have to change, and what `trimtab purge` would do."""
 
+from builders import cluster
+
 from trimtab import plugins
 from trimtab.api.kinds.work import BindingSpec, GracefulEvictionTask, ObjectReference, ResourceBinding
 from trimtab.api.value import Meta
-from trimtab.cli.support.explain_hints import HINTS, change_lines, kept_copy_lines
+from trimtab.cli.support.explain_hints import HINTS, change_lines, has_taint_obstacle, kept_copy_lines
 from trimtab.decide.explanation import ClusterExplanation, ClusterRejection, Explanation
 
 WEB = ObjectReference(api_version="apps/v1", kind="Deployment", namespace="shop", name="web")
@@ -41,6 +43,32 @@ def test_taint_that_the_control_plane_sets_is_not_removed_by_hand() -> None:
     assert hint(not_ready) == "  m2: wait until the cluster is ready; what is wrong: trimtab explain cluster/m2"
     assert hint("cluster.karmada.io/unschedulable:NoSchedule").endswith(" trimtab uncordon-cluster m2")
     assert hint("gpu=broken:NoExecute").endswith(" trimtab taint cluster/m2 gpu-")
+
+
+def test_obstacles_of_an_old_decision_that_are_gone_are_not_named() -> None:
+    evicting = ClusterRejection(plugin="ClusterEviction", code="Evicting", message="is being evicted")
+    tainted = ClusterRejection(
+        plugin="TaintToleration", code="UntoleratedTaint", message="had untolerated taint {gpu=broken:NoExecute}"
+    )
+    clusters = (ClusterExplanation(name="m2", refused=evicting, rejections=(evicting, tainted)),)
+    found = Explanation(ok=True, message="", strategy="", mode="Steady", clusters=clusters)
+    assert has_taint_obstacle(found)
+    evicted = binding(graceful_eviction_tasks=(GracefulEvictionTask(from_cluster="m2"),))
+    still = cluster("m2", "gpu:NoExecute")
+    assert len(list(change_lines(evicted, found, {"m2": still}))) == 3
+    (taint_line,) = list(change_lines(binding(), found, {"m2": still}))[1:]
+    assert taint_line.endswith("trimtab taint cluster/m2 gpu-")
+    (rebalance_line,) = list(change_lines(binding(), found, {"m2": cluster("m2")}))[1:]
+    assert rebalance_line.endswith(
+        "nothing keeps it out any more; a new decision may choose it: trimtab rebalance deployment/web -n shop"
+    )
+
+
+def test_cluster_outside_the_affinity_group_in_use_names_that_group() -> None:
+    refusal = ClusterRejection(plugin="ClusterAffinity", code="AffinityMismatch", message="text")
+    clusters = (ClusterExplanation(name="m1", refused=refusal, rejections=(refusal,)),)
+    found = Explanation(ok=True, message="", strategy="", mode="Steady", affinity_name="away", clusters=clusters)
+    assert "in the affinity group away, which is in use" in list(change_lines(binding(), found))[1]
 
 
 def test_clusters_with_the_same_obstacle_share_a_line() -> None:

@@ -50,7 +50,8 @@ def command(
     async def work(client: Client) -> list[str]:
         place = "." if all_namespaces else f" in namespace {namespace}; -A shows all namespaces."
         if not targets and not everything:
-            return waiting_lines(await list_waiting(client), output) or [f"{NOTHING_WAITS}{place}"]
+            nothing = [] if output == "name" else [f"{NOTHING_WAITS}{place}"]
+            return waiting_lines(await list_waiting(client), output) or nothing
         if everything:
             bindings = await list_waiting(client)
             if not bindings:
@@ -65,7 +66,7 @@ def command(
 
 def waiting_lines(bindings: list[Binding], output: str) -> list[str]:
     if output not in ("table", "wide"):
-        return [format_objects(bindings, output)]
+        return [text] if (text := format_objects(bindings, output)) else []
     return [format_table(HEADINGS, [waiting_row(binding) for binding in bindings])] if bindings else []
 
 

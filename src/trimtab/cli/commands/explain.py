@@ -1,19 +1,20 @@
 """`trimtab explain`: explain the placement of a workload, a Placement, a cluster or a pod."""
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import click
 import msgspec
 
 from trimtab.api.kind import kind_of
+from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import PROFILES
 from trimtab.api.value import Object
 from trimtab.api.wording import plural
 from trimtab.cli.support.client import kubeconfig_options
-from trimtab.cli.support.explain_hints import change_lines, kept_copy_lines
+from trimtab.cli.support.explain_hints import change_lines, has_taint_obstacle, kept_copy_lines
 from trimtab.cli.support.options.namespace import namespace_option
 from trimtab.cli.support.output import format_structured, output_option
 from trimtab.cli.support.reports import print_report, watch_option
@@ -126,7 +127,16 @@ async def explain_binding(client: Client, binding: Binding, profile: str | None,
         remark = (MADE_NOW,) if anew else tuple(record_lines(binding))
     if output in ("json", "yaml"):
         return format_structured(explanation, output)
-    return "\n".join(report_lines(binding, explanation, remark, wide=output == "wide"))
+    clusters = await clusters_of_today(client) if has_taint_obstacle(explanation) else {}
+    return "\n".join(report_lines(binding, explanation, remark, clusters, wide=output == "wide"))
+
+
+async def clusters_of_today(client: Client) -> dict[str, Cluster]:
+    """The clusters by name, as far as the user may see them."""
+    try:
+        return {cluster.name: cluster for cluster in await list_typed(client, Cluster)}
+    except ApiError:
+        return {}
 
 
 def placement_name_of(target: str) -> str:
@@ -253,7 +263,12 @@ async def decide_now(client: Client, binding: Binding, profile: str | None) -> E
 
 
 def report_lines(
-    binding: Binding, explanation: Explanation, remark: Sequence[str], *, wide: bool = False
+    binding: Binding,
+    explanation: Explanation,
+    remark: Sequence[str],
+    today: Mapping[str, Cluster] | None = None,
+    *,
+    wide: bool = False,
 ) -> Iterator[str]:
     workload = binding.spec.resource
     place = f"{workload.namespace}/{workload.name}" if workload.namespace else workload.name
@@ -272,7 +287,7 @@ def report_lines(
         yield format_table((*HEADINGS, "SCORES"), [(*cluster_row(story), scores_text(story)) for story in clusters])
     else:
         yield format_table(HEADINGS, [cluster_row(story) for story in clusters])
-    hints = [*change_lines(binding, explanation)]
+    hints = [*change_lines(binding, explanation, today)]
     if hints:
         yield ""
         yield from hints

@@ -26,11 +26,15 @@ def with_client(kubeconfig: str, context: str, work: Callable[[KubeClient], Awai
     results: list[T] = []
 
     async def main() -> None:
-        client = KubeClient(load(kubeconfig or None, context))
+        credentials = load(kubeconfig or None, context)
+        client = KubeClient(credentials)
         try:
             results.append(await work(client))
         except (OSError, TimeoutError) as fault:
-            raise InputError(f"cannot reach the API server: {str(fault) or type(fault).__name__}") from fault
+            why = str(fault) or type(fault).__name__
+            raise InputError(
+                f"cannot reach the API server {credentials.server}: {why}; is it running, and is this its kubeconfig?"
+            ) from fault
         finally:
             await client.close()
 
