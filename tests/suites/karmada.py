@@ -10,7 +10,7 @@ from pathlib import Path
 import obtain_suites
 from suites.docker import Docker
 from suites.interpreter_example import start_example
-from suites.peer_suite import Invocation
+from suites.peer_suite import ALL_SPECS, Invocation
 from suites.processes import start_fleet
 
 EXAMPLE, AREA_OF_EXAMPLE = "interpreter-webhook-example", "resourceinterpreter"
@@ -48,6 +48,9 @@ class KarmadaSuite:
 
     def focus_of(self, area: str) -> list[str]:
         return [f"--ginkgo.focus-file=/{area}_test.go"]
+
+    def specs_of(self, area: str) -> str:
+        return ALL_SPECS
 
     @contextlib.contextmanager
     def start(self, directory: Path, area: str) -> Iterator[Invocation]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import obtain_suites
 from suites.kubectl_commands import run_kubectl_commands
-from suites.peer_suite import Invocation
+from suites.peer_suite import ALL_SPECS, Invocation
 from suites.processes import start_fleet
 
 from trimtab.client.client import Resource
@@ -26,15 +26,23 @@ FILES = {
         *("podtemplates", "runtimeclass", "secrets"),
     ),
     "instrumentation": ("core_events", "events"),
-    "network": ("endpointslice", "endpointslicemirroring", "ingress", "ingressclass"),
+    "network": ("endpointslice", "endpointslicemirroring", "ingress", "ingressclass", "proxy", "service"),
     "node": ("events", "node_lifecycle", "pods", "runtimeclass", "taints"),
     "storage": (
-        *("csi_inline", "csi_node", "csistoragecapacity", "pv_protection", "pvc_protection", "storageclass"),
-        "volume_attachment",
+        *("csi_inline", "csi_node", "csistoragecapacity", "persistent_volumes", "pv_protection", "pvc_protection"),
+        *("storageclass", "volume_attachment"),
     ),
 }
 """Files of other directories that do so; the others test kubelets, container runtimes, networks and disks."""
-
+API_SPECS = {
+    "network/service": (
+        "should (provide secure master service|prevent NodePort collisions|check NodePort out-of-range"
+        "|find a service from listing all namespaces|test the lifecycle of an Endpoint"
+        "|complete a service status lifecycle|delete a collection of services)"
+    ),
+    "storage/persistent_volumes": "CSI Conformance",
+}
+"""The specs that test the API, of files whose other specs send packets or mount disks."""
 
 ZONED_AREA = "scheduling/ubernetes_lite"
 """Its specs skip themselves in a cluster of one zone."""
@@ -88,6 +96,9 @@ class KubernetesSuite:
 
     def focus_of(self, area: str) -> list[str]:
         return [f"--ginkgo.focus-file=/e2e/{area}.go"]
+
+    def specs_of(self, area: str) -> str:
+        return API_SPECS.get(area, ALL_SPECS)
 
     @contextlib.contextmanager
     def start(self, directory: Path, area: str) -> Iterator[Invocation]:

@@ -16,6 +16,8 @@ class Invocation(NamedTuple):
     environment: dict[str, str]
 
 
+ALL_SPECS = "."
+"""Without any focus Kubernetes' suite leaves out the specs of optional features."""
 RunArea = Callable[[Path, str], list[SpecResult]]
 """(directory for its files, regular expression for names) -> results"""
 
@@ -36,6 +38,9 @@ class PeerSuite(Protocol):
 
     def focus_of(self, area: str) -> list[str]:
         """The flags that select the specs of an area."""
+
+    def specs_of(self, area: str) -> str:
+        """A regular expression for the names of the specs that are run, if the caller asks for none."""
 
     def start(self, directory: Path, area: str) -> AbstractContextManager[Invocation]:
         """Start what the area runs against, with its data in the directory, and stop it at the end."""

@@ -86,8 +86,7 @@ def run_binary(
     suite: PeerSuite, area: str, directory: Path, command: list[str], environment: dict[str, str], focus: str
 ) -> list[SpecResult]:
     report, log = directory / "report.json", directory / "suite.log"
-    # without any focus Kubernetes' suite leaves out the specs of optional features
-    selection = [*suite.focus_of(area), f"--ginkgo.focus={focus or '.'}"]
+    selection = [*suite.focus_of(area), f"--ginkgo.focus={focus or suite.specs_of(area)}"]
     minutes = suite.minutes_per_area
     limits = [f"--ginkgo.timeout={minutes}m", "--ginkgo.no-color", f"--ginkgo.json-report={report}"]
     run_to_end([*command, *selection, *limits], environment, log, minutes * 60 + 120)

@@ -12,7 +12,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "rig"))
 from suites.run import run_areas, run_binary, select_areas, selected_suites, summary_rows
 from suites.specs import SpecResult, Verdict
 
-SUITE = SimpleNamespace(name="karmada", quick=("b",), focus_of=lambda area: [area], minutes_per_area=1)
+SUITE = SimpleNamespace(
+    name="karmada", quick=("b",), focus_of=lambda area: [area], specs_of=lambda area: area, minutes_per_area=1
+)
 
 
 def test_parts_select_suites_and_areas() -> None:
@@ -33,6 +35,14 @@ def test_unknown_parts_are_refused() -> None:
 def test_area_without_a_report_has_failed(tmp_path: Path) -> None:
     (result,) = run_binary(SUITE, "a", tmp_path, ["/bin/true"], {}, "")
     assert (result.part, result.state) == ("karmada/a", "failed")
+
+
+def test_specs_of_an_area_are_selected_unless_the_caller_does(tmp_path: Path) -> None:
+    log = tmp_path / "suite.log"
+    run_binary(SUITE, "a", tmp_path, ["/bin/echo"], {}, "")
+    assert log.read_text().startswith("a --ginkgo.focus=a ")
+    run_binary(SUITE, "a", tmp_path, ["/bin/echo"], {}, "mine")
+    assert log.read_text().startswith("a --ginkgo.focus=mine ")
 
 
 def test_areas_that_run_at_once_are_reported_in_their_order(tmp_path: Path) -> None:
