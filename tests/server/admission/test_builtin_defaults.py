@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from server.asgi import AsgiClient, with_asgi_client
+from trimtab.api.value import Raw
 from trimtab.server.admission.builtin_defaults import qos_class
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -79,6 +80,31 @@ def test_services_get_distinct_addresses_and_node_ports_and_keep_them() -> None:
         merge = {"content_type": "application/merge-patch+json"}
         patched = await wire("PATCH", f"{SERVICES}/b", {"spec": {"ports": [{"port": 80, "name": "web"}]}}, **merge)
         assert (patched.json()["spec"]["clusterIP"], patched.json()["spec"]["ports"][0]["nodePort"]) == found[1]
+
+    with_asgi_client(scenario)
+
+
+def test_node_ports_out_of_range_or_of_another_service_are_refused() -> None:
+    async def scenario(wire: AsgiClient) -> None:
+        def service(name: str, *node_ports: int | None) -> Raw:
+            ports = [{"port": 80 + n, "name": f"p{n}", "nodePort": port} for n, port in enumerate(node_ports)]
+            return {"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": ports}}
+
+        first = (await wire("POST", SERVICES, service("a", None, 30000))).json()
+        assert [port["nodePort"] for port in first["spec"]["ports"]] == [30001, 30000]
+        taken = await wire("POST", SERVICES, service("b", 30000))
+        message = (
+            'Service "b" is invalid: spec.ports[0].nodePort: Invalid value: 30000: provided port is already allocated'
+        )
+        assert (taken.status, taken.json()["message"]) == (422, message)
+        first["spec"]["ports"][0]["nodePort"] = 22
+        changed = await wire("PUT", f"{SERVICES}/a", first)
+        assert changed.status == 422
+        assert changed.json()["message"].endswith(
+            "Invalid value: 22: provided port is not in the valid range. The range of valid ports is 30000-32767"
+        )
+        await wire("DELETE", f"{SERVICES}/a")
+        assert (await wire("POST", SERVICES, service("b", 30000))).status == 201
 
     with_asgi_client(scenario)
 

@@ -6,11 +6,13 @@ from typing import cast
 
 import orjson
 
+from trimtab.api.field_errors import invalid
 from trimtab.api.kind import Kind, kind_of
 from trimtab.api.kinds.disruption import DisruptionPolicy
 from trimtab.api.kinds.native.defaults.workloads import with_job_selector
 from trimtab.api.quantity import parse_quantity
 from trimtab.api.value import Raw
+from trimtab.errors import Cause
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.storage.object_codec import labels_of
@@ -161,7 +163,7 @@ class BuiltinDefaults:
         if spec["type"] == "NodePort" or (
             spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is not False
         ):
-            spec["ports"] = self._with_node_ports(spec, before)
+            spec["ports"] = self._with_node_ports(obj["metadata"].get("name") or "", spec, before)
         return {**obj, "spec": spec}
 
     def _service_specs(self) -> Iterator[Raw]:
@@ -174,8 +176,11 @@ class BuiltinDefaults:
         free = (str(ipaddress.IPv4Address(first + n)) for n in range(10, _CLUSTER_IPS.num_addresses - 1))
         return next(address for address in free if address not in taken)
 
-    def _with_node_ports(self, spec: Raw, before: Raw) -> list[Raw]:
+    def _with_node_ports(self, name: str, spec: Raw, before: Raw) -> list[Raw]:
         taken = {port.get("nodePort") for other in self._service_specs() for port in other.get("ports") or ()}
+        if causes := list(_refused_node_ports(spec.get("ports") or [], before.get("ports") or [], taken)):
+            raise api_errors.invalid("Service", "", name, causes)
+        taken |= _node_ports(spec.get("ports") or [])
         previous = {
             (port.get("port"), port.get("protocol")): port.get("nodePort") for port in before.get("ports") or ()
         }
@@ -202,6 +207,23 @@ def _without_fields_of_old_type(spec: Raw, before: Raw) -> Raw:
     if kind not in _TYPES_WITH_NODE_PORTS and _node_ports(ports) == _node_ports(old_ports):
         kept["ports"] = [{name: value for name, value in port.items() if name != "nodePort"} for port in ports]
     return kept
+
+
+def _refused_node_ports(ports: list[Raw], old_ports: list[Raw], taken: set[int | None]) -> Iterator[Cause]:
+    """Node ports that the service did not have before, and that are out of range or belong to another one."""
+    kept = _node_ports(old_ports)
+    for number, port in enumerate(ports):
+        wanted = port.get("nodePort")
+        if not wanted or wanted in kept:
+            continue
+        field = f"spec.ports[{number}].nodePort"
+        if wanted not in _NODE_PORTS:
+            valid = f"{_NODE_PORTS.start}-{_NODE_PORTS.stop - 1}"
+            yield invalid(
+                field, wanted, f"provided port is not in the valid range. The range of valid ports is {valid}"
+            )
+        elif wanted in taken:
+            yield invalid(field, wanted, "provided port is already allocated")
 
 
 def _node_ports(ports: list[Raw]) -> set[int]:
