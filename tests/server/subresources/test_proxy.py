@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from server.asgi import AsgiClient
 from simulate.fixtures import PODS, run_in_whole_cluster, workload
 from trimtab.client.client import Resource
 from trimtab.server.subresources.proxy import split_port, with_links_below
@@ -83,6 +84,17 @@ def test_address_without_a_slash_is_redirected() -> None:
         assert (await member.client.fetch(f"{address}?method=GET")).code == 301
         answer = await member.client.fetch(f"{address}/some/path")
         assert (answer.code, answer.body) == (200, b'{"Method":"GET","Body":"foo"}')
+
+    run_in_whole_cluster(scenario)
+
+
+@pytest.mark.parametrize("method", ["DELETE", "OPTIONS", "PATCH", "POST", "PUT"])
+def test_every_method_reaches_the_program(method: str) -> None:
+    async def scenario(member: SimulatedMember) -> None:
+        await member.client.create(PODS, porter("--json-response", SERVE_PORT_80="foo"))
+        await asyncio.sleep(5)
+        answer = await AsgiClient(member.server)(method, "/api/v1/namespaces/default/pods/porter/proxy/some/path")
+        assert (answer.status, answer.json()) == (200, {"Method": method, "Body": "foo"})
 
     run_in_whole_cluster(scenario)
 

@@ -242,7 +242,8 @@ class RequestHandler:
             if served.kind.custom:
                 raise api_errors.not_found(served.resource, served.group, target.name)
             raise api_errors.no_such_path()
-        if verb not in subresource.verbs:
+        # OPTIONS has no verb, so only callers that may use every verb get here with it
+        if verb not in subresource.verbs and (name, request.method) != ("proxy", "OPTIONS"):
             raise api_errors.no_such_method()
         if external_handler := self._external_subresources.get(f"{served.kind.id}/{name}"):
             return await external_handler(request, target.name)
