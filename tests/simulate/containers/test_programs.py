@@ -44,3 +44,19 @@ def test_images_of_the_update_demonstration_serve_their_data() -> None:
     assert launch is not None
     assert launch.server is not None
     assert launch.server.respond(ServerRequest("/data.json")).body == '{"image": "nautilus.jpg"}\n'
+
+
+@pytest.mark.parametrize(("mount", "code"), [("/rootfs", 0), ("/elsewhere", None)])
+def test_nsenter_runs_a_command_on_the_files_of_the_node(mount: str, code: int | None) -> None:
+    machine = {"etc/containerd/config.toml": "[plugins.runtimes.fast]\n"}
+    context = ContainerContext({}, Files({mount: machine}), random.Random(0))
+    script = "grep -q 'runtimes.fast' /etc/containerd/config.toml"
+    command = ["nsenter", "--mount=/rootfs/proc/1/ns/mnt", "--", "sh", "-c", script]
+    launch = find_launch({"image": "agnhost", "command": command}, context)
+    if code is None:
+        assert launch is None
+    else:
+        assert launch is not None
+        with pytest.raises(StopIteration) as end:
+            next(launch.program(lambda _: None))
+        assert end.value.value == code

@@ -11,6 +11,7 @@ MAX_PATH_CHARACTERS = 4_096
 _LINK = "\0link to "
 """The start of the content of a symbolic link; its target follows."""
 _MAX_LINKS = 8
+_FIRST_PROCESS_NAMESPACE = "proc/1/ns/mnt"
 
 Directory = MutableMapping[str, str]
 """The content of files by their path below the directory, without a leading slash."""
@@ -49,6 +50,12 @@ class Files:
             if path == mount or path.startswith(f"{mount}/"):
                 return self._mounts[mount], path[len(mount) + 1 :]
         return self._own, path.lstrip("/")
+
+    def of_mount_namespace(self, path: str) -> "Files | None":
+        """The files of the machine whose root is mounted where this path leads into its `/proc`; None if it is not."""
+        directory, name = self._locate(path)
+        is_machine = directory is not self._own and name == _FIRST_PROCESS_NAMESPACE
+        return Files(own=directory) if is_machine else None
 
     def read(self, path: str) -> str | None:
         """The content of a file, or of that to which a symbolic link leads; None if it does not exist."""

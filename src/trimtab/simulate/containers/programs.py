@@ -8,8 +8,9 @@ cluster and the annotations of the pod.
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import dropwhile
 from typing import NamedTuple, TypeAlias
 
 import orjson
@@ -130,6 +131,8 @@ def find_launch(container: Raw, context: ContainerContext) -> Launch | None:
             return Launch(lambda write: _call(_shell(context, write), arguments, write))
     except UnsupportedScript:
         return None
+    if name == "nsenter":
+        return _launch_in_namespace(arguments[1:], context)
     if name == "pause":
         return Launch(_run_forever)
     if name == "agnhost":
@@ -137,6 +140,13 @@ def find_launch(container: Raw, context: ContainerContext) -> Launch | None:
     if name in _WEB_ROOTS:
         return _image_launch(name, context)
     return None
+
+
+def _launch_in_namespace(arguments: Sequence[str], context: ContainerContext) -> Launch | None:
+    """`nsenter --mount=PATH -- COMMAND`: the command sees the files of the node, if they are mounted in the container."""
+    command = list(dropwhile(lambda one: one.startswith("-"), arguments))
+    files = context.files.of_mount_namespace(_flag(arguments[: len(arguments) - len(command)], "mount", "m"))
+    return find_launch({"command": command}, replace(context, files=files)) if files is not None and command else None
 
 
 def _script_launch(context: ContainerContext, node: Node) -> Launch:

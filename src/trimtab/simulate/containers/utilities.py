@@ -7,7 +7,7 @@ from typing import TypeAlias
 from trimtab.simulate.containers.arithmetic import CHARACTERS_PER_CALCULATION_STEP, calculate
 from trimtab.simulate.containers.file_utilities import find, tar
 from trimtab.simulate.containers.files import MAX_FILE_CHARACTERS
-from trimtab.simulate.containers.shell_state import BreakLoop, ContinueLoop, ShellState
+from trimtab.simulate.containers.shell_state import CHARACTERS_PER_STEP, BreakLoop, ContinueLoop, ShellState
 from trimtab.simulate.containers.shell_syntax import UnsupportedScript
 
 MAX_TEST_WORDS = 100
@@ -110,6 +110,31 @@ def _cat(shell: ShellState, arguments: Sequence[str], write: Write) -> int:
         else:
             write(content)
     return code
+
+
+def _grep(shell: ShellState, arguments: Sequence[str], write: Write) -> int:
+    """Print the lines of files, or of the input, in which a pattern occurs; of patterns `.`, `^` and `$` are simulated."""
+    options = {letter for one in arguments if one.startswith("-") for letter in one[1:]}
+    pattern, *paths = paths_in(arguments) or [""]
+    if options - set("Fciqv") or (not options & {"F"} and set(pattern) & set("*[]\\")):
+        raise UnsupportedScript(f"grep {' '.join(arguments)[:200]} is not simulated")
+    texts = [shell.files.read(path) for path in paths] or [shell.stdin.take().decode(errors="replace")]
+    shell.effort.add_at_once(sum(len(text) for text in texts if text is not None) // CHARACTERS_PER_STEP)
+    expression = _grep_expression(pattern, options)
+    lines = [line for text in texts if text is not None for line in text.splitlines()]
+    found = [line for line in lines if (expression.search(line) is None) == ("v" in options)]
+    if "q" not in options:
+        write(f"{len(found)}\n" if "c" in options else "".join(f"{line}\n" for line in found))
+    return 2 if None in texts else int(not found)
+
+
+def _grep_expression(pattern: str, options: set[str]) -> re.Pattern[str]:
+    flags = re.IGNORECASE if "i" in options else re.NOFLAG
+    if "F" in options:
+        return re.compile(re.escape(pattern), flags)
+    core = pattern.removeprefix("^").removesuffix("$")
+    start, end = "^" * pattern.startswith("^"), "$" * pattern.endswith("$")
+    return re.compile(start + re.escape(core).replace(r"\.", ".") + end, flags)
 
 
 def _remove(shell: ShellState, arguments: Sequence[str], write: Write) -> int:
@@ -303,6 +328,7 @@ UTILITIES: dict[str, Utility] = {
     "hostname": _hostname,
     "date": _date,
     "find": _find,
+    "grep": _grep,
     "ln": _link,
     "tar": _tar,
     "break": _break,

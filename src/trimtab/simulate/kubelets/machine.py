@@ -33,8 +33,16 @@ class SimulatedMachine:
         self.up = True
         self.pressures: set[str] = set()
         """Resources under pressure: `memory`, `disk`, `pid`, `cpu`."""
-        self.host_files: dict[str, Directory] = {}
+        handlers = plan.pool.runtime_handlers
+        self.host_files: dict[str, Directory] = {} if handlers is None else {"/": runtime_files(handlers)}
         """The files of hostPath volumes, by path."""
+
+
+def runtime_files(handlers: Collection[str]) -> Directory:
+    """The configuration of containerd on a machine that runs RuntimeClasses with these handlers."""
+    plugin = 'plugins."io.containerd.grpc.v1.cri".containerd.runtimes'
+    runtimes = (f'[{plugin}.{name}]\n  runtime_type = "io.containerd.runc.v2"\n' for name in handlers)
+    return {"etc/containerd/config.toml": "version = 2\n" + "".join(runtimes)}
 
 
 def node_conditions(
