@@ -40,19 +40,16 @@ def check_once(probe: Raw, container: Raw, launch: Launch | None, context: Conta
         return True
     if launch.server is None:
         return False  # the program listens on no port
-    if (request := probe.get("httpGet")) is not None:
-        asked = ServerRequest(
-            (request.get("path") or "/").partition("?")[0], port=_number_of(request.get("port"), container)
-        )
-        return 200 <= launch.server.respond(asked._replace(tls=request.get("scheme") == "HTTPS")).status < 400
-    return True
-
-
-def _number_of(port: int | str | None, container: Raw) -> int:
-    """The number of a port that is given by number or name; 0 for an unknown name."""
-    if isinstance(port, int):
-        return port
-    return next((one["containerPort"] for one in container.get("ports") or () if one.get("name") == port), 0)
+    request = probe.get("httpGet")
+    declared = {one.get("name") or "": one["containerPort"] for one in container.get("ports") or ()}
+    port = (request or probe.get("tcpSocket") or probe.get("grpc") or {}).get("port", 0)
+    number = port if isinstance(port, int) else declared.get(port, 0)
+    if number and launch.server.ports and number not in {*launch.server.ports, *declared.values()}:
+        return False
+    if request is None:
+        return True
+    path, is_tls = (request.get("path") or "/").partition("?")[0], request.get("scheme") == "HTTPS"
+    return 200 <= launch.server.respond(ServerRequest(path, port=number, tls=is_tls)).status < 400
 
 
 def _run_command(command: list[str], context: ContainerContext) -> bool:
