@@ -122,6 +122,30 @@ def test_manifests_reach_the_selected_clusters_and_follow_a_drain() -> None:
     run_scenario(steps)
 
 
+def test_object_of_two_manifestworks_stays_until_both_are_deleted() -> None:
+    async def steps(ocm: OcmFleet) -> None:
+        works = resource_for(f"{WORKS}/v1", "ManifestWork")
+        for name in ("a", "b"):
+            spec = {"workload": {"manifests": [CONFIG_MAP]}}
+            metadata = {"name": name, "namespace": "m1"}
+            raw = {"apiVersion": works.api_version, "kind": "ManifestWork", "metadata": metadata, "spec": spec}
+            await ocm.client.create(works, raw)
+            await asyncio.sleep(5)
+        member = ocm.fleet.world.members["m1"].client
+        first = await member.get(CONFIG_MAPS, "default", "x")
+        assert first["metadata"]["annotations"]["trimtab.dev/manifestwork"] == "b"
+        await ocm.client.delete(works, "m1", "b")
+        await asyncio.sleep(5)
+        kept = await member.get(CONFIG_MAPS, "default", "x")
+        assert kept["metadata"]["uid"] == first["metadata"]["uid"]
+        assert kept["metadata"]["annotations"]["trimtab.dev/manifestwork"] == "a"
+        await ocm.client.delete(works, "m1", "a")
+        await asyncio.sleep(5)
+        assert await ocm.members_with_config_map() == []
+
+    run_scenario(steps)
+
+
 def test_deleting_a_managed_cluster_removes_the_cluster_from_the_fleet() -> None:
     async def steps(ocm: OcmFleet) -> None:
         await ocm.create_placement()

@@ -24,7 +24,6 @@ from trimtab.controllers.movement.cluster_departure import (
     obstacle_of_work,
     remaining_users,
 )
-from trimtab.controllers.ocm.manifestwork import SOURCE_NAME
 
 
 def leaving(**changes: Any) -> Cluster:
@@ -68,7 +67,7 @@ def test_a_deleted_work_keeps_a_cluster_that_answers_only() -> None:
 def test_only_a_work_that_a_user_created_is_an_obstacle() -> None:
     assert is_unbound(work())
     assert obstacle_of_work(work())
-    of_manifestwork = work(annotations={SOURCE_NAME: "mw"})
+    of_manifestwork = work(annotations={well_known.MANIFEST_WORK: "mw"})
     for one in (work(**OF_BINDING), work(**OF_NAMESPACE), of_manifestwork, work(deletion_timestamp=NOON)):
         assert obstacle_of_work(one) == ""
     assert not is_unbound(of_manifestwork)

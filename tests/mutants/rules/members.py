@@ -129,6 +129,27 @@ MUTANTS = (
         ("controllers/propagation/works/test_work_removal.py",),
     ),
     Mutant(
+        "An object that another ManifestWork contains is not deleted with one of them.",
+        "controllers/propagation/works/work_removal.py",
+        "if strategy_of(manifest) == READ_ONLY or is_shared(work, ref, view):",
+        "if strategy_of(manifest) == READ_ONLY:",
+        ("controllers/propagation/works/test_shared_objects.py",),
+    ),
+    Mutant(
+        "An object that another ManifestWork contains is not deleted when one of them drops it.",
+        "controllers/propagation/works/work_removal.py",
+        "seen is None or is_shared(work, ref, view):",
+        "seen is None:",
+        ("controllers/propagation/works/test_shared_objects.py",),
+    ),
+    Mutant(
+        "A ManifestWork that is deleted itself keeps no object for others.",
+        "controllers/propagation/works/shared_objects.py",
+        " and other.metadata.deletion_timestamp is None",
+        "",
+        ("controllers/propagation/works/test_shared_objects.py",),
+    ),
+    Mutant(
         "A version that cannot be read is not taken for one without the kind, whose Works need no removal.",
         "members/roster.py",
         "if reply.code != HTTPStatus.OK:",

@@ -1054,7 +1054,7 @@ MUTANTS = (
     Mutant(
         "Works of ManifestWorks belong to nobody who has to delete them.",
         "controllers/movement/cluster_departure.py",
-        " or SOURCE_NAME in work.metadata.annotations",
+        " or well_known.MANIFEST_WORK in work.metadata.annotations",
         "",
         ("controllers/movement/test_cluster_users.py",),
     ),

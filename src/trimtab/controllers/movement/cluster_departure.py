@@ -26,7 +26,6 @@ from trimtab.controllers.conditions import find_condition, with_condition
 from trimtab.controllers.contract import Delete, Effect, Index, RecordEvent, RequeueAfter, Trigger, View, controller
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.ocm import workset_budgets
-from trimtab.controllers.ocm.manifestwork import SOURCE_NAME
 from trimtab.controllers.propagation.scheduling.scope import SCHEDULER_NAMES
 
 SOURCE = "trimtab-mover"
@@ -156,7 +155,7 @@ def obstacle_of_work(work: Work) -> str:
 
 def is_unbound(work: Work) -> bool:
     """Whether a user created the Work, and no binding, ManifestWork or namespace."""
-    owned = well_known.binding_key_of_work(work) is not None or SOURCE_NAME in work.metadata.annotations
+    owned = well_known.binding_key_of_work(work) is not None or well_known.MANIFEST_WORK in work.metadata.annotations
     return not owned and not is_of_namespace(work)
 
 

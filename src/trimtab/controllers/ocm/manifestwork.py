@@ -52,7 +52,6 @@ from trimtab.interpret.names import work_name
 from trimtab.interpret.operations import InterpreterError, Operation
 from trimtab.interpret.prune import prune
 
-SOURCE_NAME = "trimtab.dev/manifestwork"
 FINALIZER = f"{WORK_GROUP}/manifest-work-cleanup"
 
 
@@ -62,7 +61,7 @@ def own_work_name(name: str) -> str:
 
 def manifestwork_of_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
     work = new or old or Work()
-    cluster, name = well_known.cluster_of(work.namespace), work.metadata.annotations.get(SOURCE_NAME)
+    cluster, name = well_known.cluster_of(work.namespace), work.metadata.annotations.get(well_known.MANIFEST_WORK)
     found = view.get(ManifestWork, cluster, name) if cluster and name else None
     if found is not None:
         yield key_of(found)
@@ -70,7 +69,7 @@ def manifestwork_of_work(old: Work | None, new: Work | None, view: View) -> Iter
 
 def manifestwork_of_object(cluster: str, old: Raw | None, new: Raw | None, view: View) -> Iterable[Key]:
     annotations = well_known.annotations_of(new or old or {"metadata": {}})
-    found = view.get(ManifestWork, cluster, annotations.get(SOURCE_NAME, ""))
+    found = view.get(ManifestWork, cluster, annotations.get(well_known.MANIFEST_WORK, ""))
     if found is not None:
         yield key_of(found)
 
@@ -145,7 +144,7 @@ def work_of(subject: ManifestWork) -> Work:
         name=own_work_name(subject.name),
         namespace=well_known.execution_namespace(subject.namespace),
         labels={well_known.WORK_ID: well_known.permanent_id(subject.metadata.uid, subject.namespace)},
-        annotations={SOURCE_NAME: subject.name, well_known.CONFLICT_RESOLUTION: "overwrite"},
+        annotations={well_known.MANIFEST_WORK: subject.name, well_known.CONFLICT_RESOLUTION: "overwrite"},
         finalizers=(well_known.WORK_FINALIZER,),
     )
     template = {"metadata": {"uid": subject.metadata.uid, "generation": subject.metadata.generation}}

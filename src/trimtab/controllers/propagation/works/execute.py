@@ -34,6 +34,7 @@ from trimtab.controllers.propagation.works.object_ownership import (
     identity_of_host,
     is_managed_here,
 )
+from trimtab.controllers.propagation.works.shared_objects import works_that_take_over
 from trimtab.controllers.propagation.works.work_delivery import (
     READ_INTERVAL_SECONDS,
     READ_ONLY,
@@ -110,6 +111,7 @@ def works_after_a_new_id(old: Namespace | None, new: Namespace | None, view: Vie
     triggers=[
         Trigger(Cluster, works_of_cluster),
         Trigger(Namespace, works_after_a_new_id),
+        Trigger(Work, works_that_take_over),
         MemberTrigger(work_of_object),
     ],
     resumes=True,

@@ -24,6 +24,7 @@ from trimtab.controllers.contract import (
 )
 from trimtab.controllers.finalizers import without_finalizers
 from trimtab.controllers.propagation.works.object_ownership import ORPHAN, is_managed_here
+from trimtab.controllers.propagation.works.shared_objects import is_shared
 from trimtab.controllers.propagation.works.work_delivery import READ_ONLY, ManifestDelivery, strategy_of
 
 NOT_READY_SECONDS = 10.0
@@ -73,7 +74,7 @@ def remove_from_member(work: Work, cluster: Cluster | None, view: View) -> Itera
         for manifest in work.spec.workload.manifests:
             ref = well_known.ref_without_uid(manifest)
             seen = view.member(cluster.name, ref)
-            if strategy_of(manifest) == READ_ONLY:
+            if strategy_of(manifest) == READ_ONLY or is_shared(work, ref, view):
                 continue
             if isinstance(seen, NotFetched):
                 yield Fetch(cluster.name, ref)
@@ -141,7 +142,7 @@ def remove_dropped_manifests(
         version = f"{known.group}/{known.version}" if known.group else known.version
         ref = Ref(version, known.kind, known.namespace, known.name)
         seen = view.member(cluster.name, ref) if without_version(ref) not in wanted else None
-        if isinstance(seen, NotFetched) or seen is None:
+        if isinstance(seen, NotFetched) or seen is None or is_shared(work, ref, view):
             continue
         if well_known.annotations_of(seen).get(well_known.WORK_NAME) == work.name and is_managed_here(seen, view):
             stays = work.spec.preserve_resources_on_deletion or is_orphaned_on_deletion(seen)
