@@ -3,15 +3,18 @@
 A fleet of lean clusters in five regions goes through four chapters, one after the other: a region goes dark, it returns,
 every cluster of another region is drained one after the other, and all workloads are rebalanced. A DisruptionBudget
 allows one unavailable replica per workload. Prints for each chapter the virtual seconds until everything is settled, the
-moves, the largest number of replicas at once, CPU and real seconds and memory. Exits with 1 if replicas are missing at the end.
+moves, the largest number of replicas at once, CPU and real seconds, the load average and memory. Every chapter is appended to
+`--samples` when it ends, so that a run that is stopped leaves figures. Exits with 1 if replicas are missing at the end.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 from bench.embedded_fleet import (
@@ -39,15 +42,17 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clusters", type=int, default=42)
     parser.add_argument("--workloads", type=int, default=120)
+    parser.add_argument("--samples", type=Path, default=Path("bench/results/scale.jsonl"))
     given = parser.parse_args(arguments)
+    given.samples.parent.mkdir(parents=True, exist_ok=True)
     collect_garbage_as_servers_do()
-    found = run_virtually(run_chapters(given.clusters, given.workloads))
+    found = run_virtually(run_chapters(given.clusters, given.workloads, given.samples))
     print(json.dumps({"part": "scale", "machine": machine(), **found}, indent=1))
     if found["readyReplicas"] < given.workloads * SHAPE.replicas:
         sys.exit(f"only {found['readyReplicas']} of {given.workloads * SHAPE.replicas} replicas are ready")
 
 
-async def run_chapters(clusters: int, workloads: int) -> dict[str, Any]:
+async def run_chapters(clusters: int, workloads: int, samples: Path) -> dict[str, Any]:
     fleet = await MeasuredFleet.start(clusters)
     await fleet.prepare()
     budget = {"target": "Workloads", "selector": {}, "maxUnavailable": 1}
@@ -60,7 +65,12 @@ async def run_chapters(clusters: int, workloads: int) -> dict[str, Any]:
         "rolling drain": chapters.drain_region,
         "rebalance": chapters.rebalance,
     }
-    figures = {name: await chapters.measure(name, run) for name, run in runs.items()}
+    figures = {}
+    for name, run in runs.items():
+        figures[name] = await chapters.measure(name, run)
+        sample = {"clusters": clusters, "workloads": workloads, "chapter": name, **figures[name]}
+        with samples.open("a") as file:
+            file.write(json.dumps(sample) + "\n")
     ready = await fleet.ready_replicas()
     await fleet.stop()
     return {"clusters": clusters, "workloads": workloads, "readyReplicas": ready, "chapters": figures}
@@ -93,6 +103,7 @@ class FleetChapters:
             "cpuSeconds": round(cost.cpu_seconds, 2),
             "seconds": round(time.monotonic() - began, 1),
             "residentMiB": round(resident_mebibytes()),
+            "loadAverage": [round(load, 1) for load in os.getloadavg()],
         }
         print(name, json.dumps(figures), file=sys.stderr, flush=True)  # a large fleet takes long until the next one
         return figures

@@ -6,13 +6,16 @@ from typing import Any, Protocol, TypeVar, cast
 
 from trimtab.api.kind import find_kind, to_wire
 from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Key, Object, Raw
 from trimtab.controllers.contract import NOT_FETCHED, Index, NotFetched, ReconcileFault, Ref, RememberInProcess, Topic
+from trimtab.controllers.movement.budget_coverage import count_workloads
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.ocm.snapshot import PlacementSnapshot, PlacementSnapshotCache
 from trimtab.decide.request import PlacementRequest
 from trimtab.decide.step_observer import StepObserver
+from trimtab.decide.workload_counts import WorkloadCounts
 from trimtab.interpret.cel.expressions import Evaluator
 from trimtab.interpret.interpreter import Interpreter
 
@@ -85,6 +88,9 @@ class FakeView:
     def by_index(self, index: Index[T], value: str) -> Sequence[T]:
         return [thing for thing in self.all(index.type) if value in index.values(thing)]
 
+    def count(self, index: Index[T], value: str) -> int:
+        return len(self.by_index(index, value))
+
     def raw(self, ref: Ref) -> Raw | None:
         here = self.raws(ref.api_version, ref.kind, ref.namespace)
         return next((raw for raw in here if raw["metadata"]["name"] == ref.name), None)
@@ -114,6 +120,9 @@ class FakeView:
 
     def fleet_for(self, requests: Mapping[Key, PlacementRequest]) -> Fleet[Cluster]:
         return self.fleet
+
+    def workload_counts(self, budget: DisruptionBudget) -> WorkloadCounts:
+        return count_workloads(budget, self)
 
     @property
     def placement_snapshot(self) -> PlacementSnapshot:

@@ -13,12 +13,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.profile import Profile
 from trimtab.api.value import Key, Object, Raw
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.ocm.snapshot import PlacementSnapshot
 from trimtab.decide.request import PlacementRequest
 from trimtab.decide.step_observer import StepObserver
+from trimtab.decide.workload_counts import WorkloadCounts
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.lua.questions import Question
 from trimtab.registry import Registry
@@ -316,6 +318,10 @@ class View(Protocol):
         """The objects with this value in the index, sorted by namespace and name."""
         ...
 
+    def count(self, index: Index[T], value: str) -> int:
+        """The number of objects with this value in the index."""
+        ...
+
     def raw(self, ref: Ref) -> Raw | None:
         """An object of any watched kind on the host, in its wire form."""
         ...
@@ -359,6 +365,10 @@ class View(Protocol):
     @property
     def next_lapse(self) -> datetime | None:
         """When the next reservation of capacity lapses."""
+        ...
+
+    def workload_counts(self, budget: DisruptionBudget) -> WorkloadCounts:
+        """The replicas of the workloads that this budget covers."""
         ...
 
     @property

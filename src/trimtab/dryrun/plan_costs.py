@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.disruption import DisruptionBudget
+from trimtab.api.kinds.work import ResourceBinding
 from trimtab.controllers.movement import binding_moves
 from trimtab.decide.gate import Availability, budget_state
 from trimtab.dryrun.plan_cases import Situation
@@ -72,9 +73,11 @@ def _cost_of(budget: DisruptionBudget, outcomes: Sequence[Outcome], view: Static
 
 def _with_losses(cost: BudgetCost, budget: DisruptionBudget, view: StaticView, lost: frozenset[str]) -> BudgetCost:
     """The cost with the replicas that failing clusters take away, and how many are then missing to the minimum."""
-    covered = binding_moves.covered_bindings(budget, view)
+    covered = (
+        one for one in view.all(ResourceBinding, budget.namespace) if binding_moves.is_covered(one, budget, view)
+    )
     gone = sum(binding_moves.ready_replicas_in(binding, name, view) for binding in covered for name in lost)
-    now = binding_moves.availability_of(budget, view, covered)
+    now = binding_moves.availability_of(budget, view)
     state = budget_state(budget, Availability(now.desired, max(0, now.available - gone)), view.now)
     return cost.but(lost=gone, missing=state.missing)
 

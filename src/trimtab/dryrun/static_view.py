@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from trimtab.api.kind import find_kind
 from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore
 from trimtab.api.profile import Profile
+from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Key, Object, Raw
 from trimtab.controllers.contract import NOT_FETCHED, Index, NotFetched, Ref, Topic
+from trimtab.controllers.movement.budget_coverage import count_workloads
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.ocm.snapshot import PlacementSnapshot, PlacementSnapshotCache, external_value_of, score_key
 from trimtab.decide.request import PlacementRequest
+from trimtab.decide.workload_counts import WorkloadCounts
 from trimtab.dryrun.manifest import Manifest
 from trimtab.interpret.interpreter import Interpreter
 
@@ -62,6 +66,7 @@ class StaticView:
             objects.setdefault(type(thing), {})[thing.namespace, thing.name] = thing
         self._objects = {type_: dict(sorted(found.items())) for type_, found in objects.items()}
         self._indexes: dict[str, dict[str, list[Object]]] = {}
+        self._counts: dict[Name, tuple[LabelSelector | None, WorkloadCounts]] = {}
 
     def with_replaced(self, objects: Iterable[Object]) -> Self:
         """The view in which these objects replace those of the same name; the fleet and all other objects are shared."""
@@ -69,6 +74,7 @@ class StaticView:
         changed.__dict__.update(self.__dict__)
         changed._objects = dict(self._objects)  # noqa: SLF001 - the same class
         changed._indexes = {}  # noqa: SLF001
+        changed._counts = {}  # noqa: SLF001
         changed.__dict__["fleet"] = self.fleet
         for thing in objects:
             of_type = changed._objects.get(type(thing), {})  # noqa: SLF001
@@ -90,6 +96,9 @@ class StaticView:
                 for key in index.values(thing):
                     entries.setdefault(key, []).append(thing)
         return [cast("T", thing) for thing in entries.get(value, ())]
+
+    def count(self, index: Index[T], value: str) -> int:
+        return len(self.by_index(index, value))
 
     def raw(self, ref: Ref) -> Raw | None:
         return self._raws.get((ref.api_version, ref.kind), {}).get((ref.namespace, ref.name))
@@ -129,6 +138,13 @@ class StaticView:
 
     def fleet_for(self, requests: Mapping[Key, PlacementRequest]) -> Fleet[Cluster]:
         return self.fleet
+
+    def workload_counts(self, budget: DisruptionBudget) -> WorkloadCounts:
+        name, selector = (budget.namespace, budget.name), budget.spec.selector
+        found = self._counts.get(name)
+        if found is None or found[0] != selector:
+            found = self._counts[name] = selector, count_workloads(budget, self)
+        return found[1]
 
     @cached_property
     def placement_snapshot(self) -> PlacementSnapshot:

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 from bisect import bisect_left, insort
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from sys import intern
 from typing import Any, Self, TypeVar, cast
 
@@ -372,7 +372,14 @@ class Table:
                 names_by_value.setdefault(value, set()).add(cast("CacheEntry", new).name)
 
     def by_index(self, index: Index[T], value: str) -> list[T]:
-        """The objects with this index value, sorted by name; the index is built on first use."""
+        """The objects with this index value, sorted by name."""
+        return [cast("T", self.entries[name].typed) for name in sorted(self._indexed_names(index, value))]
+
+    def count_by_index(self, index: Index[T], value: str) -> int:
+        return len(self._indexed_names(index, value))
+
+    def _indexed_names(self, index: Index[T], value: str) -> Collection[Name]:
+        """The names with this index value; the index is built on first use."""
         if index.name not in self._indexes:
             names_by_value, missing = self._saved_indexes.take(index.name, self.entries)
             for name in missing:
@@ -380,8 +387,7 @@ class Table:
                     for indexed in index.values(cast("T", entry.typed)):
                         names_by_value.setdefault(indexed, set()).add(name)
             self._indexes[index.name] = (index, names_by_value)
-        found = self._indexes[index.name][1].get(value, ())
-        return [cast("T", self.entries[name].typed) for name in sorted(found)]
+        return self._indexes[index.name][1].get(value, ())
 
 
 class RelistBackoff:
@@ -423,6 +429,8 @@ class Cache:
         self._by_type: dict[type[Object], Table] = {}
         self._watch_tasks: dict[str, asyncio.Task[None]] = {}
         self._table_listeners: list[Callable[[Table], None]] = []
+        self.removed_tables = 0
+        """Number of tables removed so far: listeners get no change for the objects in them."""
 
     def tables(self) -> Iterator[Table]:
         return iter(list(self._tables.values()))
@@ -454,6 +462,7 @@ class Cache:
 
     def remove_table(self, id_: str) -> None:
         """Stop watching a resource that the server no longer serves, and drop its table."""
+        self.removed_tables += 1
         if feed := self._watch_tasks.pop(id_, None):
             feed.cancel()
         if (table := self._tables.pop(id_, None)) is not None:

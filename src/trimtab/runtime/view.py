@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from trimtab.api.kind import find_kind
 from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.profile import PROFILES, Profile
 from trimtab.api.value import Key, Object, Raw
 from trimtab.client.client import Client, Resource, resource_of
@@ -17,6 +18,7 @@ from trimtab.decide.fleet import Fleet
 from trimtab.decide.ocm.snapshot import PlacementSnapshot, PlacementSnapshotCache
 from trimtab.decide.request import PlacementRequest
 from trimtab.decide.step_observer import StepObserver
+from trimtab.decide.workload_counts import WorkloadCounts
 from trimtab.interpret.cel.expressions import Evaluator
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.runtime.cache import Cache, CacheEntry, Table
@@ -25,6 +27,7 @@ from trimtab.runtime.fleet_cache import FleetCache
 from trimtab.runtime.observers.reconcile_observers import MemberWriteObserver, ReconcileObserver
 from trimtab.runtime.process_memory import ProcessMemory
 from trimtab.runtime.script_answers import ScriptAnswers
+from trimtab.runtime.workload_counts import WorkloadCountsCache
 
 T = TypeVar("T", bound=Object)
 K = TypeVar("K")
@@ -112,6 +115,7 @@ class ControlPlaneState:
         self.settings: Mapping[str, Any] = settings or {}
         self.sources = sources or ViewSources()
         self.memory = ProcessMemory()
+        self.workload_counts = WorkloadCountsCache(cache)
         cache.add_table_listener(self._forget_deleted_objects)
         self.recorder = EventRecorder(cache.client)
         self.resources: dict[tuple[str, str], Resource] = {}
@@ -215,6 +219,9 @@ class LiveView:
     def by_index(self, index: Index[T], value: str) -> Sequence[T]:
         return self._state.cache.table_of(index.type).by_index(index, value)
 
+    def count(self, index: Index[T], value: str) -> int:
+        return self._state.cache.table_of(index.type).count_by_index(index, value)
+
     def raw(self, ref: Ref) -> Raw | None:
         table = self._table(ref.api_version, ref.kind)
         entry = table.entries.get((ref.namespace, ref.name)) if table else None
@@ -264,6 +271,9 @@ class LiveView:
     @property
     def next_lapse(self) -> datetime | None:
         return self._state.sources.fleet.next_lapse
+
+    def workload_counts(self, budget: DisruptionBudget) -> WorkloadCounts:
+        return self._state.workload_counts.current(budget, self)
 
     @property
     def placement_snapshot(self) -> PlacementSnapshot:

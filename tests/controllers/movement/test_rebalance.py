@@ -22,6 +22,7 @@ from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
 from trimtab.controllers.contract import Delete, RecordEvent, RequeueAfter
 from trimtab.controllers.movement import binding_moves, state
+from trimtab.controllers.movement import rebalance as rebalance_module
 from trimtab.controllers.movement.rebalance import last_due_time, rebalance, withdraw_requests
 
 SECOND = timedelta(seconds=1)
@@ -99,6 +100,47 @@ def test_active_moves_count_before_new_ones_begin() -> None:
     status = moving("b", triggered_at=NOON + MINUTE)
     _, after = reconcile(job("a", "b", max_parallel=1, status=status), *things)
     assert phases(after)["a"] == "Pending"
+
+
+def large_job(**fields: Any) -> WorkloadRebalancer:
+    """A job whose 200 workloads have all been requested."""
+    names = [f"web-{number:03}" for number in range(200)]
+    observed = tuple(moving(name).observed_workloads[0] for name in names)
+    status = RebalancerStatus(observed_workloads=observed, observed_generation=1)
+    return job(*names, status=status, **{"max_parallel": 200, **fields})
+
+
+def test_a_job_with_many_workloads_collects_changes_between_passes() -> None:
+    view = FakeView([binding("web-000", clusters={"m1": 2})])
+    view.memory.keep(rebalance(large_job(), view))
+    view.now = view.steady_now = NOON + SECOND / 10
+    assert list(rebalance(large_job(), view)) == [RequeueAfter(pytest.approx(0.1))]
+    assert len(list(rebalance(large_job(generation=2, cancel=True), view))) > 1, "a changed spec is acted on at once"
+    view.now = view.steady_now = NOON + SECOND / 5
+    assert any(isinstance(effect, WorkloadRebalancer) for effect in rebalance(large_job(), view))
+
+
+def test_a_job_with_few_workloads_acts_on_every_change() -> None:
+    view = FakeView([binding("web", clusters={"m1": 2})])
+    for _ in range(2):
+        effects = list(rebalance(job("web"), view))
+        view.memory.keep(effects)
+        assert any(isinstance(effect, Binding) for effect in effects)
+
+
+def test_a_pass_looks_at_each_workload_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    followed: list[str] = []
+    follow = rebalance_module.follow_workload
+
+    def counting(subject: Any, item: ObservedWorkload, slots: int, view: Any) -> Any:
+        followed.append(f"{item.workload.name} {slots}")
+        return follow(subject, item, slots, view)
+
+    monkeypatch.setattr(rebalance_module, "follow_workload", counting)
+    things = [binding(name, clusters={"m1": 1}) for name in ("a", "b", "c")]
+    status = moving("b", triggered_at=NOON + MINUTE)
+    reconcile(job("a", "b", "c", max_parallel=2, status=status), *things)
+    assert followed == ["a 1", "b 1", "c 0"], "the slots that are free without the workload itself"
 
 
 def test_a_suspended_rebalancer_triggers_nothing() -> None:

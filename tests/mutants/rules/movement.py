@@ -365,16 +365,30 @@ MUTANTS = (
     ),
     Mutant(
         "Nor do they in a budget.",
-        "controllers/movement/binding_moves.py",
-        "for name, n in reported_by_cluster(binding).items() if is_ready_here(name)",
-        "for name, n in reported_by_cluster(binding).items()",
+        "controllers/movement/budget_coverage.py",
+        "for cluster, n in reported.items() if binding_moves.is_cluster_ready(cluster, view)",
+        "for cluster, n in reported.items()",
         ("controllers/movement/test_binding_moves.py",),
+    ),
+    Mutant(
+        "A budget counts the replicas of a cluster again when it is no longer ready.",
+        "runtime/workload_counts.py",
+        "counts.cluster_changed(name)",
+        "pass",
+        ("runtime/test_workload_counts.py",),
+    ),
+    Mutant(
+        "A budget counts a workload again when its binding has changed.",
+        "runtime/workload_counts.py",
+        "counts.binding_changed(name)",
+        "pass",
+        ("runtime/test_workload_counts.py",),
     ),
     Mutant(
         "Granted moves that no status shows yet count as unavailable.",
         "controllers/movement/binding_moves.py",
-        "max(0, ready - granted)",
-        "ready",
+        "max(0, counts.ready - granted)",
+        "counts.ready",
         ("controllers/movement/test_binding_moves.py",),
     ),
     Mutant(
@@ -480,8 +494,8 @@ MUTANTS = (
     Mutant(
         "A charge ends at last, even if its hold stays.",
         "controllers/movement/budget.py",
-        "binding is None or age >= 2 * binding_moves.MAX_IN_FLIGHT_TIME",
-        "binding is None",
+        "not covered or age >= 2 * binding_moves.MAX_IN_FLIGHT_TIME",
+        "not covered",
         ("controllers/movement/test_budget.py",),
     ),
     Mutant(
@@ -1068,8 +1082,8 @@ MUTANTS = (
     Mutant(
         "A move of a workload that is gone is not in flight.",
         "controllers/movement/budget.py",
-        "if binding is None or age >= 2 * binding_moves.MAX_IN_FLIGHT_TIME:",
-        "if binding is None:\n        return True\n    if age >= 2 * binding_moves.MAX_IN_FLIGHT_TIME:",
+        "if not covered or age >= 2 * binding_moves.MAX_IN_FLIGHT_TIME:",
+        "if not covered:\n        return True\n    if age >= 2 * binding_moves.MAX_IN_FLIGHT_TIME:",
         ("controllers/movement/test_budget.py",),
     ),
     Mutant(

@@ -1,8 +1,7 @@
 """Facts about moving bindings: placement before the move, ready replicas, budgets, Move objects, Stalled condition."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from functools import cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -169,36 +168,36 @@ def is_workload_budget(budget: DisruptionBudget) -> bool:
     return budget.spec.target in ("", "Workloads") and budget.metadata.deletion_timestamp is None
 
 
-def covered_bindings(budget: DisruptionBudget, view: View) -> list[Binding]:
-    """The workloads whose replicas this budget counts."""
+def is_covered(binding: Binding, budget: DisruptionBudget, view: View) -> bool:
+    """Whether this budget counts the replicas of the binding: it selects workloads by the labels of their templates."""
     selector = budget.spec.selector
-    if selector is None:
-        return []
-    found: list[Binding] = []
-    for binding in view.all(ResourceBinding, budget.namespace):
-        template = view.raw(well_known.template_ref(binding)) if is_workload(binding) else None
-        if template is not None and selector.matches(well_known.labels_of(template)):
-            found.append(binding)
-    return found
+    template = view.raw(well_known.template_ref(binding)) if selector is not None and is_workload(binding) else None
+    return selector is not None and template is not None and selector.matches(well_known.labels_of(template))
 
 
-def availability_of(budget: DisruptionBudget, view: View, covered: Sequence[Binding] | None = None) -> Availability:
+def covered_bindings(budget: DisruptionBudget, view: View, object_: str) -> list[ResourceBinding]:
+    """The bindings of one workload that this budget counts."""
+    names = view.workload_counts(budget).covered_bindings(object_)
+    found = (view.get(ResourceBinding, budget.namespace, name) for name in names)
+    return [binding for binding in found if binding is not None]
+
+
+def is_held(entry: InFlightDisruption, budget: DisruptionBudget, view: View) -> bool:
+    """Whether the replicas of this move still run: the workload has a hold for them."""
+    covered = covered_bindings(budget, view, entry.object)
+    return any(hold.cluster == entry.from_ for binding in covered for hold in binding.status.holds)
+
+
+def availability_of(budget: DisruptionBudget, view: View) -> Availability:
     """Replicas over all clusters: desired, and available minus granted moves that no status shows yet."""
-    workloads = covered_bindings(budget, view) if covered is None else covered
-    is_ready_here = cache(lambda name: is_cluster_ready(name, view))
-    wanted = ready = 0
-    for binding in workloads:
-        desired = desired_replicas(binding)
-        wanted += desired
-        ready += min(desired, sum(n for name, n in reported_by_cluster(binding).items() if is_ready_here(name)))
-    held = {(object_of(binding), hold.cluster) for binding in workloads for hold in binding.status.holds}
+    counts = view.workload_counts(budget)
     sets = workset_budgets.availability_of(budget, view)
     granted = sum(
         entry.replicas
         for entry in budget.status.in_flight
-        if (entry.object, entry.from_) not in held and not workset_budgets.is_of_set(entry)
+        if not workset_budgets.is_of_set(entry) and not is_held(entry, budget, view)
     )
-    return Availability(wanted + sets.desired, max(0, ready - granted) + sets.available)
+    return Availability(counts.desired + sets.desired, max(0, counts.ready - granted) + sets.available)
 
 
 def _count_desired(binding: Binding) -> int:

@@ -1,6 +1,6 @@
 """Status of DisruptionBudgets over workloads: what each allows now, moves in flight, and when the next may start."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from trimtab.api.duration import parse_duration
 from trimtab.api.kind import key_of, kind_of
@@ -85,11 +85,10 @@ def budgets_of_finished_move(old: Move | None, new: Move | None, view: View) -> 
 def budget(subject: DisruptionBudget, view: View) -> Iterator[Effect]:
     if not binding_moves.is_workload_budget(subject):
         return
-    covered = binding_moves.covered_bindings(subject, view)
-    pruned = without_expired_entries(subject, covered, view)
-    availability = binding_moves.availability_of(pruned, view, covered)
+    pruned = without_expired_entries(subject, view)
+    availability = binding_moves.availability_of(pruned, view)
     state = budget_state(pruned, availability, view.now)
-    status = status_of(pruned, availability, state, covered, view)
+    status = status_of(pruned, availability, state, view)
     if status != subject.status:
         yield subject.but(status=status)
     waits = [SETTLING_SECONDS] if status.in_flight else []
@@ -104,17 +103,16 @@ def budget(subject: DisruptionBudget, view: View) -> Iterator[Effect]:
         yield RequeueAfter(max(0.0, min(waits)) + 0.001)
 
 
-def without_expired_entries(subject: DisruptionBudget, covered: Sequence[Binding], view: View) -> DisruptionBudget:
+def without_expired_entries(subject: DisruptionBudget, view: View) -> DisruptionBudget:
     """The budget without disruptions outside the rate period and without finished moves."""
     subject = binding_moves.without_finished_moves(subject, view)
-    workloads = {binding_moves.object_of(binding): binding for binding in covered}
     in_flight = tuple(
         entry
         for entry in subject.status.in_flight
         if (
             is_work_leaving(entry, subject, view)
             if workset_budgets.is_of_set(entry)
-            else is_in_flight(entry, subject, workloads.get(entry.object), view)
+            else is_in_flight(entry, subject, view)
         )
     )
     status = subject.status.but(in_flight=in_flight)
@@ -133,14 +131,16 @@ def is_work_leaving(entry: InFlightDisruption, subject: DisruptionBudget, view: 
     return workset_budgets.is_still_present(entry, subject.namespace, view) and age < binding_moves.MAX_IN_FLIGHT_TIME
 
 
-def is_in_flight(entry: InFlightDisruption, subject: DisruptionBudget, binding: Binding | None, view: View) -> bool:
+def is_in_flight(entry: InFlightDisruption, subject: DisruptionBudget, view: View) -> bool:
     """A granted move is finished when the log says so.
 
     Without an entry in the log, it is finished when nothing is held for it and the workload has all its replicas.
     """
     age = view.now - (entry.since or view.now)
-    if binding is None or age >= 2 * binding_moves.MAX_IN_FLIGHT_TIME:
+    covered = binding_moves.covered_bindings(subject, view, entry.object)
+    if not covered or age >= 2 * binding_moves.MAX_IN_FLIGHT_TIME:
         return False
+    binding = covered[-1]
     if any(hold.cluster == entry.from_ for hold in binding.status.holds):
         return True
     if age.total_seconds() < SETTLING_SECONDS:
@@ -166,10 +166,9 @@ def is_open_in_log(entry: InFlightDisruption, subject: DisruptionBudget, binding
 
 
 def status_of(
-    subject: DisruptionBudget, availability: Availability, state: BudgetState, covered: Sequence[Binding], view: View
+    subject: DisruptionBudget, availability: Availability, state: BudgetState, view: View
 ) -> DisruptionBudgetStatus:
-    held = {(binding_moves.object_of(binding), hold.cluster) for binding in covered for hold in binding.status.holds}
-    voluntary = sum(e.replicas for e in subject.status.in_flight if (e.object, e.from_) not in held)
+    voluntary = sum(e.replicas for e in subject.status.in_flight if not binding_moves.is_held(e, subject, view))
     missing = max(0, availability.desired - availability.available)
     status = subject.status.but(
         observed_generation=subject.metadata.generation,

@@ -17,7 +17,9 @@ from trimtab.controllers.contract import (
     Effect,
     RecordEvent,
     Ref,
+    RememberInProcess,
     RequeueAfter,
+    Topic,
     Trigger,
     View,
     controller,
@@ -33,6 +35,10 @@ NOT_FOUND = "ReferencedBindingNotFound"
 TERMINAL_PHASES = ("Done", "NoChange", "Failed", "Cancelled")
 """Terminal phases."""
 ACTIVE_PHASES = ("Moving", "Blocked")
+SMALL_JOB = 100
+"""Up to this many workloads, every change of a followed binding starts a pass over all of them."""
+PASS_SECONDS_PER_WORKLOAD, MAX_PASS_SECONDS = 0.001, 1.0
+LAST_PASS: Topic[str, datetime] = Topic("last pass over the workloads of a rebalancer")
 LOOK_BACK = timedelta(days=1)
 """How far back missed schedule times are searched: a schedule may have a time every minute."""
 CLOCK_SET_BACK_WINDOW = timedelta(minutes=1)
@@ -84,14 +90,34 @@ def rebalance(job: WorkloadRebalancer, view: View) -> Iterator[Effect]:
             yield from wait_for_first_run(job, view)
             return
     follow = follow_workload if view.profile.rebalancer_waits_for_moves else trigger_workload
+    if (wait := seconds_until_next_pass(job, view)) > 0:
+        yield RequeueAfter(wait)
+        return
     items = workloads_to_observe(job, view)
     results: list[ObservedWorkload] = []
-    for position, item in enumerate(items):
-        active = sum(other.phase in ACTIVE_PHASES for other in (*results, *items[position + 1 :]))
+    active = sum(item.phase in ACTIVE_PHASES for item in items)
+    for item in items:
+        active -= item.phase in ACTIVE_PHASES
         result, effects = follow(job, item, job.spec.max_parallel - active, view)
+        active += result.phase in ACTIVE_PHASES
         yield from effects
         results.append(result)
     yield from report_status(job, tuple(results), view)
+    if view.profile.rebalancer_waits_for_moves and len(results) > SMALL_JOB:
+        yield RememberInProcess(LAST_PASS, job.name, view.steady_now)
+
+
+def seconds_until_next_pass(job: WorkloadRebalancer, view: View) -> float:
+    """How long the changes of followed bindings are collected: a pass over many workloads writes all of them again.
+
+    A changed spec is acted on at once.
+    """
+    observed = len(job.status.observed_workloads)
+    last = view.recall(LAST_PASS, job.name) if observed > SMALL_JOB else None
+    if last is None or job.status.observed_generation != job.metadata.generation:
+        return 0.0
+    pause = min(MAX_PASS_SECONDS, observed * PASS_SECONDS_PER_WORKLOAD)
+    return pause - (view.steady_now - last).total_seconds()
 
 
 def start_scheduled_run(job: WorkloadRebalancer, view: View) -> WorkloadRebalancer:

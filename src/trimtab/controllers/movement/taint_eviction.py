@@ -20,7 +20,7 @@ from trimtab.api.kinds.work import (
 from trimtab.api.value import IntOrString, Key
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.health import CONDITION_TAINTS
-from trimtab.controllers.clusters.readiness import is_ready
+from trimtab.controllers.clusters.readiness import CLUSTERS_BY_READINESS, NOT_READY, READY
 from trimtab.controllers.contract import (
     Effect,
     RecordEvent,
@@ -249,8 +249,14 @@ def storm_settings(view: View) -> OutageThresholds:
 
 def has_more_not_ready_than(limit: IntOrString, view: View) -> bool:
     """Whether more clusters than this limit are not ready, and enough of them for a storm."""
-    clusters = view.all(Cluster)
-    return is_storm(limit, sum(not is_ready(cluster) for cluster in clusters), len(clusters), storm_settings(view))
+    not_ready, total = cluster_counts(view)
+    return is_storm(limit, not_ready, total, storm_settings(view))
+
+
+def cluster_counts(view: View) -> tuple[int, int]:
+    """How many clusters are not ready, and how many there are."""
+    not_ready = view.count(CLUSTERS_BY_READINESS, NOT_READY)
+    return not_ready, not_ready + view.count(CLUSTERS_BY_READINESS, READY)
 
 
 def is_storm(limit: IntOrString, not_ready: int, total: int, storm: OutageThresholds) -> bool:
@@ -268,9 +274,9 @@ def storm_effects(cluster: Cluster, rate_factor: float, view: View) -> Iterator[
     outage = next((taint.time_added for taint in no_execute_taints(cluster)), None), reason
     if view.recall(REPORTED_STORM, cluster.name) == outage:
         return
-    not_ready = sum(not is_ready(other) for other in view.all(Cluster))
+    not_ready, total = cluster_counts(view)
     consequence = "evictions slow down" if rate_factor else "nothing is evicted until some are ready again"
-    text = f"{not_ready} of {len(view.all(Cluster))} clusters are not ready at once; {consequence}."
+    text = f"{not_ready} of {total} clusters are not ready at once; {consequence}."
     yield RecordEvent(well_known.ref_of(cluster), reason, text, well_known.TAINT_MANAGER, "Warning")
     yield RememberInProcess(REPORTED_STORM, cluster.name, outage)
 

@@ -129,10 +129,15 @@ def bindings_of_placement_decision(
 
 def bindings_blocked_by(old: DisruptionBudget | None, new: DisruptionBudget | None, view: View) -> Iterable[Key]:
     """A budget changed: the blocked bindings of its namespace."""
-    budget = new or old
-    for binding in well_known.all_bindings(view):
-        if is_blocked(binding) and budget is not None and binding.namespace == budget.namespace:
-            yield key_of(binding)
+    if (budget := new or old) is not None:
+        yield from map(key_of, view.by_index(BLOCKED_BINDINGS, budget.namespace))
+
+
+def namespace_if_blocked(binding: ResourceBinding) -> Iterable[str]:
+    return (binding.namespace,) if is_blocked(binding) else ()
+
+
+BLOCKED_BINDINGS = Index("blocked bindings by namespace", ResourceBinding, namespace_if_blocked)
 
 
 def bindings_that_wait_for_approval(
