@@ -9,7 +9,7 @@ from typing import cast
 
 from trimtab.api.admission.denials import denial
 from trimtab.api.admission.enforcement import CHECKED_BEFORE_SCHEMA, FILLED_KINDS
-from trimtab.api.admission.ocm import stamp_unset_taints
+from trimtab.api.admission.ocm import stamp_unset_taints, without_recent_stamps
 from trimtab.api.admission.requirements import Requirement
 from trimtab.api.admission.taint_policy import check_taint_policy
 from trimtab.api.field_errors import invalid
@@ -100,6 +100,8 @@ class KindAdmission:
         now = self._clock.now()
         if kind.admission_changes and MASTERS in review.groups:
             return stamp_unset_taints(obj, review.old, now)
+        if kind.admission_changes:
+            obj = without_recent_stamps(obj, review.old, now)
         try:
             for change in kind.admission_changes:
                 obj = change(obj, review.old, now)

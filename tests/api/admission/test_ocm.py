@@ -12,6 +12,7 @@ from trimtab.api.admission.ocm import (
     set_binding_requirements,
     stamp_taints,
     stamp_unset_taints,
+    without_recent_stamps,
 )
 from trimtab.api.admission.requirements import LiveNamespace, RequiredAccess
 from trimtab.api.value import Raw
@@ -81,6 +82,7 @@ def test_new_and_changed_taints_are_stamped_and_others_keep_their_time() -> None
     "sent",
     [
         taint(key="new", timeAdded=EARLIER),
+        taint(key="new", timeAdded=STAMP),
         taint(effect="NoSelectIfNew", timeAdded=EARLIER),
         taint(timeAdded=STAMP),
         taint(),
@@ -90,6 +92,16 @@ def test_time_of_a_taint_cannot_be_chosen_on_update(sent: Raw) -> None:
     text = f'It is not allowed to set TimeAdded of Taint "{sent["key"]}".'
     with pytest.raises(BadRequest, match=text):
         stamp_taints(cluster(sent), cluster(taint(timeAdded=EARLIER)), NOW)
+
+
+def test_times_that_an_earlier_call_for_the_same_request_has_set_are_forgotten() -> None:
+    old = cluster(taint(timeAdded=STAMP))
+    sent = cluster(taint(timeAdded=STAMP), taint(key="new", timeAdded=STAMP), taint(key="b", timeAdded=EARLIER))
+    forgotten = without_recent_stamps(sent, old, NOW)
+    assert [one["timeAdded"] for one in forgotten["spec"]["taints"]] == [STAMP, None, EARLIER]
+    assert without_recent_stamps(old, old, NOW) is old
+    twice = without_recent_stamps(cluster(taint(timeAdded=STAMP), taint(key="new", timeAdded=STAMP)), old, NOW)
+    assert stamp_taints(twice, old, NOW)["spec"]["taints"][1]["timeAdded"] == STAMP
 
 
 def test_two_taints_with_one_key_are_told_apart() -> None:

@@ -26,20 +26,38 @@ def stamp_taints(cluster: Raw, old: Raw | None, now: datetime) -> Raw:
     """Sets `timeAdded` of new and changed taints: the `tolerationSeconds` of Placements count from it.
 
     Users cannot choose the time. On create what they send is replaced; on update it is refused, unless it is the stored
-    time of an unchanged taint, or of this moment: an API server may call a webhook twice for one request.
+    time of an unchanged taint.
     """
     stamp = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     stored = {_taint_identity(taint): taint for taint in objects_at(old, "spec", "taints")}
     taints, refused = [], []
     for taint in objects_at(cluster, "spec", "taints"):
         before = stored.get(_taint_identity(taint))
-        is_stamped = old is None or (before is None and (not taint.get("timeAdded") or _is_recent(taint, now)))
+        is_stamped = old is None or (before is None and not taint.get("timeAdded"))
         if not is_stamped and _time_of(taint) != _time_of(before or {}):
             refused.append(string_at(taint, "key"))
         taints.append({**taint, "timeAdded": stamp} if is_stamped else taint)
     if refused:
         raise BadRequest(f'It is not allowed to set TimeAdded of Taint "{",".join(refused)}".')
     return cluster if taints == value_at(cluster, "spec", "taints") or not taints else _with_taints(cluster, taints)
+
+
+def without_recent_stamps(cluster: Raw, old: Raw | None, now: datetime) -> Raw:
+    """The cluster without the times of this moment on taints that are not stored.
+
+    An API server may call a webhook twice for one request: the second call gets the times that the first has set.
+    """
+    stored = {_taint_identity(taint) for taint in objects_at(old, "spec", "taints")}
+    taints = objects_at(cluster, "spec", "taints")
+    if all(_taint_identity(taint) in stored or not _is_recent(taint, now) for taint in taints):
+        return cluster
+    return _with_taints(
+        cluster,
+        [
+            {**taint, "timeAdded": None} if _taint_identity(taint) not in stored and _is_recent(taint, now) else taint
+            for taint in taints
+        ],
+    )
 
 
 def stamp_unset_taints(cluster: Raw, old: Raw | None, now: datetime) -> Raw:

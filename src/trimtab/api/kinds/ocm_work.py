@@ -293,8 +293,8 @@ class LocalPlacementReference(Value):
 
 
 class ManifestWorkReplicaSetSpec(Value):
-    manifest_work_template: Annotated[ManifestWorkSpec, Field("The ManifestWork of every cluster.", required=True)] = (
-        never_omit(ManifestWorkSpec())
+    manifest_work_template: Annotated[ManifestWorkSpec, Field("The ManifestWork of every cluster.")] = never_omit(
+        ManifestWorkSpec()
     )
     placement_refs: Annotated[
         tuple[LocalPlacementReference, ...],
