@@ -140,6 +140,7 @@ def test_losing_most_clusters_stops_evictions() -> None:
         row = row_of(plan)
         assert row.refusal is not None
         assert row.refusal.code == "EvictionStopped"
+        assert row.refusal.message.startswith("stays in m1, m2: ")
 
     run_scenario(act, members=5)
 

@@ -164,7 +164,9 @@ def evict(name: str, binding: Binding, situation: Situation) -> Evicted | Planne
         if cluster.name in situation.lost and evacuation_delay(view) is None:
             return refused_row(name, binding, situation, "NotEvacuated", f"stays in {cluster.name}: {NOT_EVACUATED}")
         if eviction_rate_factor(cluster, view) == 0:
-            return refused_row(name, binding, situation, EVICTION_STOPPED, f"stays in {cluster.name}: {STORM}")
+            return refused_row(
+                name, binding, situation, EVICTION_STOPPED, f"stays in {names_of_failed(binding, view)}: {STORM}"
+            )
         without = movement_state.evict_from(result.binding, cluster.name, task_for(binding, view, cluster.name))
         preview = preview_placement(without, view)
         obstacle = missing_state_message(binding, cluster.name, preservation_of(binding)) or preview.failure
@@ -172,6 +174,12 @@ def evict(name: str, binding: Binding, situation: Situation) -> Evicted | Planne
             return refused_row(name, binding, situation, "NoFeasibleCluster", f"stays in {cluster.name}: {obstacle}")
         result = Evicted(without, (*result.clusters, cluster.name), max(result.after_seconds, due), result.note)
     return result
+
+
+def names_of_failed(binding: Binding, view: StaticView) -> str:
+    """The clusters of the workload that a NoExecute taint would evict it from."""
+    found = [view.get(Cluster, "", target.name) for target in binding.spec.clusters]
+    return ", ".join(cluster.name for cluster in found if cluster is not None and no_execute_taints(cluster))
 
 
 NOT_EVACUATED = "clusters that are not ready are not evacuated in this profile"

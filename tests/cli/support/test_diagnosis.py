@@ -126,6 +126,10 @@ def test_missing_leader_and_empty_fleet_are_warnings() -> None:
     assert [(finding.check, finding.level) for finding in found] == [("leader", "warning"), ("cluster", "warning")]
 
 
+def test_controllers_inside_the_api_server_need_no_lease() -> None:
+    assert unhealthy(HEALTHY._replace(leases=(), has_embedded_controllers=True)) == []
+
+
 def test_two_control_planes_on_one_api_server_are_a_problem() -> None:
     old = lease("old", "2025-12-31T23:00:00Z", "earlier")
     assert unhealthy(HEALTHY._replace(leases=(old, lease()))) == []

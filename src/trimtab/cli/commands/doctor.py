@@ -22,6 +22,7 @@ from trimtab.cli.support.definitions import outdated_kinds
 from trimtab.cli.support.diagnosis import Facts, Finding, WebhookFacts, diagnose, version_of
 from trimtab.cli.support.options.lease_namespace import find_leases, lease_namespace_option
 from trimtab.cli.support.output import format_structured, output_option
+from trimtab.cli.support.server_state import options_of_server
 from trimtab.client.client import Client, resource_of
 from trimtab.client.freeze import WHO_AM_I, find_disruption_policy
 from trimtab.client.kubeconfig import load
@@ -102,6 +103,7 @@ async def gather_facts(client: Client, lease_namespace: str) -> Facts:
         denials=tuple(await find_denials(client, [lease["metadata"]["namespace"] for lease in leases])),
         outdated_kinds=await read_outdated(client),
         leases=leases,
+        has_embedded_controllers=bool((await options_of_server(client)).profile),
         clusters=tuple(clusters),
         bindings=tuple(bindings),
         moves=tuple(await _list(client, Move)),

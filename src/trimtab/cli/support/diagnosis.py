@@ -65,6 +65,8 @@ class Facts(NamedTuple):
     denials: tuple[Denial, ...] = ()
     leases: tuple[Raw, ...] = ()
     """The Leases of the controllers, of all namespaces; the expected one first."""
+    has_embedded_controllers: bool = False
+    """Whether the controllers run in the process of the API server, as with `trimtab up`."""
     clusters: tuple[Cluster, ...] = ()
     bindings: tuple[Binding, ...] = ()
     moves: tuple[Move, ...] = ()
@@ -253,12 +255,15 @@ def check_webhooks(facts: Facts) -> Iterator[Finding]:
 
 def check_leader(facts: Facts) -> Iterator[Finding]:
     leaders = [lease for lease in facts.leases if _is_held(lease)]
+    if not leaders and facts.has_embedded_controllers:
+        yield Finding("ok", "leader", "the controllers run in the API server (trimtab up)")
+        return
     if not leaders:
         yield Finding(
             "warning",
             "leader",
             "no process holds the Lease of the controllers",
-            "start `trimtab controllers --leader-elect`; without --leader-elect, or with `trimtab up`, this is no problem",
+            "start `trimtab controllers --leader-elect`; without --leader-elect this is no problem",
         )
         return
     live = [lease for lease in leaders if not _is_expired(lease, facts.now)]
