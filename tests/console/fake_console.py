@@ -112,19 +112,7 @@ def fill(console: Console, word: str = "web") -> None:
         model.put_cluster(found.name, found.but(status=status))
     for namespace in ("shop", "hidden"):
         put_workload(console, namespace, word)
-    move = Move(
-        metadata=Meta(name="m1", namespace="shop", creation_timestamp=NOW),
-        spec=MoveSpec(
-            object=MovedObject(api_version="apps/v1", kind="Deployment", namespace="shop", name=word),
-            cause="Rebalance",
-            from_=f"{word}-c0",
-            to=(MoveTarget(name=f"{word}-c1", replicas=2),),
-            replicas=2,
-            message=word,
-        ),
-        status=MoveStatus(started=NOW),
-    )
-    model.put_move("shop/m1", move)
+    model.put_move("shop/m1", one_move(word))
     model.put_budget(
         f"shop/{word}",
         DisruptionBudget(
@@ -135,6 +123,22 @@ def fill(console: Console, word: str = "web") -> None:
         ),
     )
     model.put_rebalance(word, rebalance_job(word))
+
+
+def one_move(word: str, replicas: int = 2) -> Move:
+    """A move in progress from the first cluster to the second."""
+    return Move(
+        metadata=Meta(name="m1", namespace="shop", creation_timestamp=NOW),
+        spec=MoveSpec(
+            object=MovedObject(api_version="apps/v1", kind="Deployment", namespace="shop", name=word),
+            cause="Rebalance",
+            from_=f"{word}-c0",
+            to=(MoveTarget(name=f"{word}-c1", replicas=replicas),),
+            replicas=replicas,
+            message=word,
+        ),
+        status=MoveStatus(started=NOW),
+    )
 
 
 def rebalance_job(word: str) -> WorkloadRebalancer:

@@ -154,6 +154,30 @@ def test_printed_pages_are_not_cut_off(browser: Browser, console: RunningConsole
         assert not hidden, path
 
 
+async def create_unsatisfied_placement(client: KubeClient) -> None:
+    group = "cluster.open-cluster-management.io"
+    rule = {"requiredClusterSelector": {"labelSelector": {"matchLabels": {"gpu": "yes"}}}}
+    for version, kind, name, spec in (
+        ("v1beta2", "ManagedClusterSetBinding", "global", {"clusterSet": "global"}),
+        ("v1beta1", "Placement", "unfit", {"numberOfClusters": 3, "predicates": [rule]}),
+    ):
+        resource = Resource(group, version, f"{kind.lower()}s", kind, namespaced=True)
+        obj = {"apiVersion": f"{group}/{version}", "kind": kind, "metadata": {"name": name, "namespace": "default"}}
+        await client.create(resource, {**obj, "spec": spec})
+
+
+def test_long_messages_fit_into_a_narrow_window(browser: Browser, console: RunningConsole) -> None:
+    page = new_tab(browser, viewport={"width": 390, "height": 844})
+    sign_in(page, console, console.admin_token)
+    page.goto(f"{console.url}/console/placements")
+    call_api(console, create_unsatisfied_placement)
+    expect(page.locator("#lead")).to_contain_text("1 Placement;", timeout=EVENTUALLY)
+    expect(page.locator("#placements")).to_contain_text("filters reject 3 of 3 clusters", timeout=EVENTUALLY)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.locator("h1")).to_have_text("Sign in", timeout=EVENTUALLY)
+
+
 def test_only_rows_that_changed_are_marked(browser: Browser, console: RunningConsole) -> None:
     page = new_tab(browser)
     sign_in(page, console, console.admin_token)
@@ -243,6 +267,7 @@ def test_drill_is_planned_then_done_for_real_and_watched(browser: Browser, conso
     expect(page.locator("#lead")).to_contain_text("All workloads have left it", timeout=EVENTUALLY)
     expect(page.get_by_text("No workload is placed here")).to_be_visible()
     expect(page.locator("#lead")).to_contain_text("may still run")
+    expect(page.locator("#about")).to_contain_text("not-ready:NoExecute", timeout=EVENTUALLY)
     page.goto(f"{console.url}/console/incident?cluster=member2")
     expect(page.locator("#report")).to_contain_text("failover", timeout=EVENTUALLY)
     page.emulate_media(media="print")
@@ -252,9 +277,10 @@ def test_drill_is_planned_then_done_for_real_and_watched(browser: Browser, conso
     assert paper == "rgb(255, 255, 255)", "a report is printed black on white, also where the system is dark"
     assert page.pdf().startswith(b"%PDF")
     page.emulate_media(media="screen")
-    page.goto(f"{console.url}/console/clusters/member2")
+    page.goto(f"{console.url}/console/")
     page.click("button[data-dialog=recover]")
-    page.click("#recover button[data-danger]")
+    page.click("#recover button.primary")
+    expect(page.locator("#faults button")).to_have_count(0, timeout=EVENTUALLY)
     expect(page.locator("#pulse")).to_contain_text("3 of 3 clusters ready", timeout=EVENTUALLY)
 
 

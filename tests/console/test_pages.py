@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from console.fake_console import call, fill, new_console, signed_in
+from console.fake_console import call, fill, new_console, one_move, signed_in
 from trimtab.api.kinds.work import TargetCluster
 from trimtab.console.page import pages
 from trimtab.console.pages.rebalance import plan_row
@@ -168,3 +168,28 @@ def test_patterns_of_fields_are_valid_in_browsers() -> None:
     patterns = [found for file in templates.iterdir() for found in re.findall(r'pattern="([^"]*)"', file.read_text())]
     assert patterns
     assert not [pattern for pattern in patterns if re.search(r"\[-|-\]", pattern)]
+
+
+def test_one_replica_under_way_is_not_called_replicas() -> None:
+    console = new_console()
+    fill(console)
+    cookie, _ = signed_in(console)
+    assert "<b>2</b> replicas under way" in asyncio.run(call(console, "/moves", cookie=cookie)).text
+    console.model.put_move("shop/m1", one_move("web", replicas=1))
+    assert "<b>1</b> replica under way" in asyncio.run(call(console, "/moves", cookie=cookie)).text
+
+
+def test_users_of_small_screens_can_sign_out() -> None:
+    console = new_console()
+    fill(console)
+    cookie, _ = signed_in(console)
+    footer = asyncio.run(call(console, "/", cookie=cookie)).text.partition("<footer")[2].partition("</footer>")[0]
+    assert 'action="/console/logout"' in footer
+    assert 'name="csrf"' in footer
+
+
+def test_a_drill_says_what_is_missing_to_users_who_may_not_list_clusters() -> None:
+    console = new_console()
+    fill(console)
+    cookie, _ = signed_in(console, "stranger")
+    assert "A drill needs list on clusters" in asyncio.run(call(console, "/drill", cookie=cookie)).text

@@ -206,3 +206,18 @@ def test_drill_for_real_needs_clusters() -> None:
     assert ask(console, "admin", "/drill/run", {"clusters": ",", "confirm": "0 clusters"}).code == 422
     answer = ask(console, "admin", "/drill/run", {"clusters": "web-c0,web-c0", "confirm": "web-c0"})
     assert (answer.code, failed) == (201, ["web-c0"])
+
+
+def test_members_recover_together_for_those_who_may_patch_them() -> None:
+    done: list[tuple[str, bool]] = []
+
+    async def inject(name: str, fails: bool) -> None:
+        done.append((name, fails))
+
+    console = planning_console(inject_fault=inject, simulated=lambda: frozenset({"web-c0", "web-c1"}))
+    assert ask(console, "admin", "/drill/recover", {"clusters": "web-c0,web-c2"}).code == 422
+    assert done == [], "a cluster that is not simulated is refused before anything is changed"
+    assert ask(console, "admin", "/drill/recover", {"clusters": "web-c0,web-c1"}).code == 201
+    assert done == [("web-c0", False), ("web-c1", False)]
+    writes = [(one[0], one[1], one[3]) for one in console._authority.clients]
+    assert writes == [("admin", "patch", "web-c0"), ("admin", "patch", "web-c1")], "the API decides who may do it"

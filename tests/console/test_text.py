@@ -98,3 +98,11 @@ def test_reasons_are_told_in_the_words_and_times_of_the_page() -> None:
         "failover: budget b: 1 replica is already missing"
     )
     assert text.budget_reason("careful", "budget careful: no window is open", now) == "no window is open"
+
+
+def test_missing_room_is_told_in_plain_words() -> None:
+    stored = "failed to assign replicas: failed to scale up: Clusters available replicas {} are not enough to schedule."
+    room = "the clusters that pass its filters have room for"
+    assert text.reason_text(stored.format(0), NOON) == f"{room} no replica."
+    assert text.reason_text(stored.format(1), NOON) == f"{room} 1 more replica, which is not enough."
+    assert text.reason_text(stored.format(7), NOON) == f"{room} 7 more replicas, which is not enough."

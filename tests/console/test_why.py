@@ -5,8 +5,9 @@ from trimtab.api.kinds.policy import ClusterAffinity, Placement
 from trimtab.api.kinds.work import Binding, DecisionRecord, RejectedClusters
 from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
 from trimtab.console.page import PageContext
-from trimtab.console.why import affinity_text, short_reason
+from trimtab.console.why import affinity_text, help_for, short_reason, why_matrix
 from trimtab.console.workload_facts import NOWHERE, WAITING
+from trimtab.decide.explanation import ClusterExplanation, Explanation
 
 
 def with_affinity(affinity: ClusterAffinity | None) -> Binding:
@@ -44,3 +45,19 @@ def test_line_says_what_no_cluster_has_or_what_the_workload_waits_for() -> None:
     command = "trimtab approve deployment/web -n shop"
     waiting = one.but(state=WAITING, why=f"Drain: budget asked requires an approval: {command}")
     assert short_reason(waiting, context) == "drain: budget asked requires an approval"
+
+
+def test_clusters_without_room_are_not_said_to_fit() -> None:
+    console = new_console()
+    fill(console)
+    full = ClusterExplanation(name="web-c0", fits=0, selected=True)
+    found = Explanation(
+        ok=False, message="no room", strategy="", mode="Steady", clusters=(full, full.but(name="web-c1"))
+    )
+    matrix = why_matrix(found, is_remembered=True)
+    assert (matrix.feasible, matrix.without_room) == (2, 2)
+    assert {row.verdict for row in matrix.rows} == {"passes the filters, but has no room for a replica"}
+    one = console.model.workloads["shop/Deployment/web"].but(state=NOWHERE, cpu_request=20.0)
+    assert help_for(one, matrix) == (
+        "Clusters with more free capacity would help, or replicas that request less: one requests 20 cpu."
+    )

@@ -144,7 +144,7 @@ class Console:
         except Unauthorized:
             return self._sign_in.ask_to_sign_in(request)
         except NotFound as fault:
-            return self._failure(request, 404, "There is no such page", str(fault))
+            return self._failure(request, 404, "Not found", str(fault))
         except (ApiError, ActionError) as fault:
             return self._failure(request, fault.code, "That did not work", str(fault))
         except InputError as fault:

@@ -68,6 +68,12 @@ def thresholds_of(context: PageContext) -> OutageThresholds:
     return (policy.spec.storm if policy is not None else None) or OutageThresholds()
 
 
+def storm_begins(thresholds: OutageThresholds, state: str, total: int) -> int | None:
+    """From how many clusters that are not ready on the brake is in this state; None when so many do not exist."""
+    states = ("slow", "stop") if state == "slow" else ("stop",)
+    return next((dark for dark in range(1, total + 1) if storm_state(thresholds, dark, total) in states), None)
+
+
 def storm_state(thresholds: OutageThresholds, dark: int, total: int) -> str:
     if is_storm(thresholds.stop_above, dark, total, thresholds):
         return "stop"

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from html import escape
 from urllib.parse import quote, urlencode
 
+from trimtab.api.wording import plural
+
 DASH = "\u2013"
 """Stands where there is nothing to say."""
 MINUS = "\u2212"
@@ -49,19 +51,27 @@ def day_time(at: datetime | None, now: datetime) -> str:
 
 STORED_TIME = re.compile(r"\b([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.[0-9]+)?(?:Z|\+00:00)")
 CAUSE_PREFIX = re.compile(r"^([A-Z][A-Za-z]+): ")
+NO_ROOM = re.compile(r"(?:failed to [a-z ]+: )*Clusters available replicas ([0-9]+) are not enough to schedule")
 UNFINISHED = re.compile(r"^cannot continue ([A-Z][A-Za-z]+): ")
 
 
 def reason_text(stored: str, now: datetime) -> str:
-    """The stored reason of a wait as a page says it: causes by their names there, times of the next hours without a date."""
+    """A stored reason as a page says it: causes by their names there, times of the next hours without a date."""
 
     def time(match: re.Match[str]) -> str:
         at = parse_time(f"{match[1]}T{match[2]}Z")
         return match[2] if at is not None and abs(at - now) < timedelta(hours=20) else f"{match[1]} {match[2]}"
 
-    text = UNFINISHED.sub(lambda match: f"{cause_text(match[1])} cannot go on: ", stored)
+    text = NO_ROOM.sub(room_text, stored)
+    text = UNFINISHED.sub(lambda match: f"{cause_text(match[1])} cannot go on: ", text)
     text = CAUSE_PREFIX.sub(lambda match: f"{cause_text(match[1])}: ", text)
     return STORED_TIME.sub(time, text)
+
+
+def room_text(match: re.Match[str]) -> str:
+    count = int(match[1])
+    room = plural(count, "more replica") if count else "no replica"
+    return f"the clusters that pass its filters have room for {room}{', which is not enough' if count else ''}"
 
 
 def without_command(stored: str) -> str:

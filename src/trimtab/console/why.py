@@ -9,7 +9,7 @@ from trimtab.api.value import Object
 from trimtab.api.wording import plural
 from trimtab.console.facts import Facts
 from trimtab.console.page import PageContext
-from trimtab.console.text import reason_text, without_command
+from trimtab.console.text import one_decimal, reason_text, without_command
 from trimtab.console.workload_facts import NOWHERE, STUCK, WorkloadFacts
 from trimtab.decide.explain import explain
 from trimtab.decide.explanation import ClusterExplanation, Explanation
@@ -46,6 +46,9 @@ class WhyMatrix(Facts):
     scores: tuple[str, ...]
     has_total: bool
     feasible: int
+    """The clusters that no filter rejects."""
+    without_room: int
+    """Those of them that have no room for a replica."""
     clusters: int
     omitted: int
     mode: str
@@ -129,6 +132,8 @@ def verdict_of(one: ClusterExplanation) -> str:
         return f"keeps its replicas and gets no more: {one.limited.message.removeprefix('cluster(s) ')}"
     if one.replicas is not None:
         return "selected" + (f", overflow {one.overflow}" if one.overflow else "")
+    if one.fits == 0:
+        return "passes the filters, but has no room for a replica"
     return "fits, but got no replicas" if one.selected else "fits, but not selected by the spread constraints"
 
 
@@ -164,6 +169,7 @@ def why_matrix(explanation: Explanation, *, is_remembered: bool) -> WhyMatrix:
         scores=tuple(names),
         has_total=any(one.prioritizers for one in ordered),
         feasible=sum(one.refused is None for one in ordered),
+        without_room=sum(one.refused is None and one.fits == 0 for one in ordered),
         clusters=len(ordered),
         omitted=len(ordered) - len(shown),
         mode=explanation.mode,
@@ -177,8 +183,13 @@ def why_matrix(explanation: Explanation, *, is_remembered: bool) -> WhyMatrix:
 
 
 def help_for(workload: WorkloadFacts, why: WhyMatrix) -> str:
-    """What would help a workload that is stuck: the filter that keeps most clusters away."""
-    return help_by(row.rejections for row in why.rows) if workload.state in (NOWHERE, STUCK) else ""
+    """What would help a workload that is stuck: room, or another filter than the one that keeps most clusters away."""
+    if workload.state not in (NOWHERE, STUCK):
+        return ""
+    if why.feasible and why.without_room == why.feasible:
+        request = f": one requests {one_decimal(workload.cpu_request)} cpu" if workload.cpu_request else ""
+        return f"Clusters with more free capacity would help, or replicas that request less{request}."
+    return help_by(row.rejections for row in why.rows)
 
 
 def help_by(rejections: Iterable[Mapping[str, str]]) -> str:

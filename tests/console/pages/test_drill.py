@@ -10,7 +10,7 @@ import orjson
 from console.fake_console import NOW, call, fill, new_console, signed_in
 from trimtab.api.kinds.work import TargetCluster
 from trimtab.console.page import PageContext
-from trimtab.console.pages.drill import drill
+from trimtab.console.pages.drill import drill, fates_of
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.plan_result import (
     LATER,
@@ -137,3 +137,25 @@ def test_clusters_of_the_first_page_have_states_of_clusters() -> None:
         assert "placed" not in table
 
     asyncio.run(look())
+
+
+def test_what_becomes_of_lost_replicas_adds_up() -> None:
+    def row(what: str, lost: int, landed: int = 0, *, is_copied: bool = False) -> dict[str, Any]:
+        return {"what": what, "lost": lost, "landed": landed, "is_copied": is_copied}
+
+    rows = [row("go", 3, 3), row("go", 2, is_copied=True), row("wait", 5, 1), row("none", 1)]
+    assert fates_of(rows) == [
+        "4 start elsewhere",
+        "2 are copies of what goes on in other clusters",
+        "4 have no room elsewhere",
+        "1 finds no place",
+    ]
+
+
+def test_drill_names_the_region_that_fails_and_its_clusters() -> None:
+    console = new_console()
+    fill(console)
+    view = drill(PageContext(console.model, NOW, query={"fail": "region:eu"}, extra=drill_plan()))["result"]
+    assert (view["title"], view["who"]) == ("What if the region eu fails?", "web-c0 fails.")
+    view = drill(PageContext(console.model, NOW, query={"fail": "cluster:web-c0"}, extra=drill_plan()))["result"]
+    assert (view["title"], view["who"]) == ("What if web-c0 fails?", "")

@@ -11,6 +11,8 @@ from trimtab.api.kinds.work import TargetCluster
 from trimtab.api.value import Raw
 from trimtab.console.application import Console
 from trimtab.console.facts import rebalance_facts
+from trimtab.console.page import PageContext
+from trimtab.console.pages.rebalance import held_up, run
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.plan_result import MOVE, Plan, PlannedWorkload
 
@@ -98,3 +100,29 @@ def test_progress_of_a_rebalance_counts_in_singular_and_plural() -> None:
     status = job.status.but(observed_workloads=tuple(one.but(phase=phase) for phase in phases))
     told = rebalance_facts(job.but(status=status)).progress
     assert told == "1 of 5 is settled, 1 moves, 1 is blocked, 2 wait for their turn."
+
+
+def test_workloads_that_wait_keep_the_places_of_a_rebalance() -> None:
+    rows = [
+        {"kind": "Deployment", "namespace": "n", "name": name, "what": what}
+        for name, what in (("d", "go"), ("a", "wait"), ("b", "go"), ("c", "wait"), ("e", "same"))
+    ]
+    assert held_up(rows, 1) == 2
+    assert held_up(rows, 2) == 1
+    assert held_up(rows, 3) == 0
+
+
+def test_rebalance_whose_places_are_all_kept_says_so() -> None:
+    console = new_console()
+    fill(console)
+    job = rebalance_job("web")
+    (item,) = job.status.observed_workloads
+    waiting = item.but(phase="Blocked", message="Rebalance: budget web requires an approval: trimtab approve web")
+    pending = item.but(workload=item.workload.but(name="other"), phase="Pending")
+    spec, status = job.spec.but(max_parallel=1), job.status.but(observed_workloads=(waiting, pending))
+    console.model.put_rebalance("web", job.but(spec=spec, status=status))
+    context = PageContext(console.model, NOW, segments=("web",))
+    assert run(context)["is_full"]
+    assert run(context)["rows"][0]["message"].startswith("rebalance: budget web")
+    console.model.put_rebalance("web", job.but(spec=spec.but(max_parallel=2), status=status))
+    assert not run(context)["is_full"]

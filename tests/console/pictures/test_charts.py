@@ -1,6 +1,6 @@
 """Small charts stay inside their frames."""
 
-from trimtab.console.pictures.charts import LoadChange, draw_load_change, draw_meter, draw_score
+from trimtab.console.pictures.charts import LoadChange, draw_load_change, draw_meter, draw_score, draw_storm
 
 
 def test_small_charts_stay_inside_their_frames() -> None:
@@ -11,3 +11,11 @@ def test_small_charts_stay_inside_their_frames() -> None:
     )
     assert "lost" in drawn
     assert "900 %" in drawn
+
+
+def test_marks_of_the_storm_brake_are_in_the_picture_and_in_its_label() -> None:
+    drawn = draw_storm(3, 8, [(4, "slows from 4 on"), (6, "stops from 6 on")], 800)
+    assert 'aria-label="3 of 8 clusters are not ready; the brake slows from 4 on; the brake stops from 6 on"' in drawn
+    assert 'x1="400"' in drawn
+    assert 'class="over" y="22" width="300"' in drawn
+    assert 'width="800"' in draw_storm(9, 8, [], 800)

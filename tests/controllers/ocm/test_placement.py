@@ -329,7 +329,7 @@ def test_change_queues_only_affected_placements() -> None:
 
 @pytest.mark.parametrize(
     ("profile", "why"),
-    [(TRIMTAB, "; of 3 clusters were rejected: Predicate 1, TaintToleration 1"), (UPSTREAM, "")],
+    [(TRIMTAB, "; filters reject 2 of 3 clusters: Predicate 1, TaintToleration 1"), (UPSTREAM, "")],
 )
 def test_unsatisfied_placement_names_what_rejected_the_clusters(profile: Profile, why: str) -> None:
     selector = ClusterSelector(label_selector=LabelSelector(match_labels={"env": "prod"}))

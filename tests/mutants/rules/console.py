@@ -271,6 +271,20 @@ MUTANTS = (
         ("console/test_forms.py",),
     ),
     Mutant(
+        "The timeline of a workload has moves only for those who may list them.",
+        "console/pages/workload.py",
+        " if may_see_moves else ()",
+        "",
+        ("console/pages/test_workload.py",),
+    ),
+    Mutant(
+        "Simulated members fail and recover by hand only for those who may patch their clusters.",
+        "console/pages/drill.py",
+        "await check_may_patch(client, name)",
+        "pass",
+        ("console/test_plan_rights.py",),
+    ),
+    Mutant(
         "A policy is shown only to those who may read it.",
         "console/pages/preview.py",
         ' if context.may.get("get") else None',

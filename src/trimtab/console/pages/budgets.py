@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from trimtab.api.kinds.disruption import OutageThresholds
 from trimtab.api.wording import plural
 from trimtab.console.facts import BudgetFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.permissions import sees
-from trimtab.console.pulse import PULSE_TOPICS, pulse_of, thresholds_of
+from trimtab.console.pulse import PULSE_TOPICS, pulse_of, storm_begins, thresholds_of
 from trimtab.console.text import budget_reason
 from trimtab.console.workload_facts import STUCK, WAITING, WorkloadFacts
 
@@ -52,6 +53,8 @@ def sentence(budgets: list[BudgetFacts], total: int) -> str:
     if not total:
         return "There are no budgets: every move may begin at once. A DisruptionBudget limits how much of an application moves at a time."
     opened = sum(budget.open for budget in budgets)
+    if len(budgets) == 1 and not opened:
+        return f"The budget {budgets[0].key} allows no move now."
     following = min(
         (budget for budget in budgets if not budget.open and budget.next_allowed_at),
         key=lambda one: str(one.next_allowed_at),
@@ -61,6 +64,13 @@ def sentence(budgets: list[BudgetFacts], total: int) -> str:
     asking = sum(budget.open and budget.needs_approval for budget in budgets)
     approved = f", {asking} of them when a person approves it" if asking else ""
     return f"{opened} of {plural(len(budgets), 'budget')} {'allows' if opened == 1 else 'allow'} a move now{approved}.{then}"
+
+
+def storm_marks(thresholds: OutageThresholds, total: int) -> list[tuple[int, str]]:
+    """Where the storm brake begins to act: numbers of clusters that are not ready, and what it does then."""
+    slow, stop = (storm_begins(thresholds, state, total) for state in ("slow", "stop"))
+    marks = [(slow, f"slows from {slow} on")] if slow is not None and slow != stop else []
+    return marks + ([(stop, f"stops from {stop} on")] if stop is not None else [])
 
 
 @page(
@@ -90,7 +100,7 @@ def budgets(context: PageContext) -> View:
         "pulse": pulse_of(context),
         "slow_above": str(thresholds.slow_above),
         "stop_above": str(thresholds.stop_above),
-        "min_dark": thresholds.min_unready_clusters,
+        "storm_marks": storm_marks(thresholds, len(context.model.clusters)),
         "rate": str(rate),
         "components": [
             {

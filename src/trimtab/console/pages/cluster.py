@@ -6,7 +6,7 @@ from typing import Any
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import CORDON_TAINT, Cluster
-from trimtab.api.wording import plural
+from trimtab.api.wording import plural, verb
 from trimtab.client.client import Client, resource_of
 from trimtab.console.actions import FIELD_MANAGER, ActionError, Form, action, check_typed_name
 from trimtab.console.cluster_facts import DARK, DRAINING, JOINING, ClusterFacts
@@ -16,6 +16,7 @@ from trimtab.console.pages.moves import move_rows
 from trimtab.console.permissions import sees
 from trimtab.console.pulse import PULSE_TOPICS, pulse_of
 from trimtab.console.text import ago, cluster_path, day_time, parse_time
+from trimtab.console.why import short_reason
 from trimtab.console.workload_facts import WorkloadFacts
 from trimtab.controllers.movement.taint_eviction import no_execute_taints
 from trimtab.controllers.well_known import DRAIN, REQUESTER
@@ -46,23 +47,23 @@ def fate_of_lost(cluster: ClusterFacts, context: PageContext) -> str:
 
 
 def outlook(
-    workload: WorkloadFacts, name: str, cluster: ClusterFacts, fate: str, *, is_moving: bool
+    workload: WorkloadFacts, name: str, cluster: ClusterFacts, fate: str, why: str, *, is_moving: bool
 ) -> tuple[str, str]:
-    """What will happen to the replicas in this cluster: a style and a text; `fate` is that of lost ones."""
+    """What will happen to the replicas in this cluster: a style and a text; `fate` is that of lost ones, `why` what blocks it."""
     cell = workload.cells[name]
     if cell.lost and is_moving:
         return "move", f"{'its replacement starts' if cell.lost == 1 else 'replacements start'} elsewhere"
     if cell.lost:
-        return "bad", workload.why or fate
+        return "bad", why or fate
     if cell.held:
         return (
             "move",
             f"leaves when {'its replacement is' if cell.held == 1 else f'{cell.held} replacements are'} ready",
         )
     if cell.blocked:
-        return ("wait" if workload.state == "wait" else "bad"), workload.why
+        return ("wait" if workload.state == "wait" else "bad"), why
     if cluster.state == DRAINING:
-        return "wait", workload.why or "is about to leave"
+        return "wait", why or "is about to leave"
     if cell.starting:
         return "move", f"{cell.starting} starting here"
     return "faint", "stays"
@@ -78,7 +79,8 @@ def workload_rows(context: PageContext, cluster: ClusterFacts) -> list[dict[str,
         is_moving = any(
             move.source == cluster.name and not move.outcome for move in context.model.moves_in(workload.key)
         )
-        style, text = outlook(workload, cluster.name, cluster, fate, is_moving=is_moving)
+        why = short_reason(workload, context)
+        style, text = outlook(workload, cluster.name, cluster, fate, why, is_moving=is_moving)
         rows.append(
             {
                 "id": f"w-{workload.key}",
@@ -114,16 +116,29 @@ def lead_of(context: PageContext, cluster: ClusterFacts, counts: Mapping[str, in
         return f"Does not answer: {cluster.message or 'no reason is known'}.{left}{known}"
     if cluster.state == DRAINING:
         by = f" by {cluster.drain_by}" if cluster.drain_by else ""
-        return f"Is being drained{by}. {here} remain{'s' if counts['workloads'] == 1 else ''}; {counts['held']} wait for their replacement, {counts['blocked']} for a budget or another cluster."
+        return f"Is being drained{by}. {remaining_text(here, counts)}"
     if cluster.state == JOINING:
         return f"Has joined and has not reported its state yet. {here}."
     starting = f", {counts['starting']} starting" if counts["starting"] else ""
     return f"Ready for {ago(cluster.since, context.now)}. {here}{starting}."
 
 
+def remaining_text(here: str, counts: Mapping[str, int]) -> str:
+    """What a drain has still to move, and what that waits for."""
+    if not counts["workloads"]:
+        return "All workloads have left it."
+    held, blocked = counts["held"], counts["blocked"]
+    waits = [f"{held} {verb(held, 'waits for its', 'wait for their')} replacement"] if held else []
+    waits += [f"{blocked} {verb(blocked, 'waits', 'wait')} for a budget or another cluster"] if blocked else []
+    return f"{here} {verb(counts['workloads'], 'remains', 'remain')}{'; ' if waits else ''}{', '.join(waits)}."
+
+
 def fault_note(context: PageContext, cluster: ClusterFacts) -> str:
     """What somebody broke by hand in this simulated member, and when the control plane notices."""
     what = context.services.faults().get(cluster.name)
+    if what is None and cluster.state == DARK and cluster.name in context.services.simulated():
+        healthy = float(context.services.setting("cluster-success-threshold"))
+        return f"No fault is injected any more: it counts as ready when it has answered for {healthy:g} s."
     if what is None:
         return ""
     seconds = float(context.services.setting("cluster-failure-threshold"))
@@ -152,6 +167,7 @@ def drain_time(cluster: ClusterFacts, now: datetime) -> str:
         "buttons": ("cluster:*",),
         "facts": ("cluster:*", "in:*", "moves"),
         "leave": ("clusters", "policy"),
+        "about": ("cluster:*",),
         "timeline": ("events:Cluster//*",),
     },
     rows={

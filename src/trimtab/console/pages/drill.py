@@ -4,14 +4,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trimtab.api.wording import plural
+from trimtab.api.wording import plural, verb
 from trimtab.client.client import Client
 from trimtab.console.actions import ActionError, Form, action, check_typed_name, value_of
 from trimtab.console.cluster_facts import ClusterFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.pages.cluster import check_may_patch
+from trimtab.console.pages.fleet import enumerate_names
 from trimtab.console.pages.rebalance import (
     flows_of_plan,
+    in_words,
     is_visible,
     loads_of_plan,
     plan_row,
@@ -133,7 +135,7 @@ def exposure(clusters: Iterable[ClusterFacts], context: PageContext) -> list[dic
 
 def drill_row(one: PlannedWorkload, plan: Plan, names: list[str], context: PageContext) -> dict[str, Any]:
     """A workload that loses replicas: how many, and how many of them start elsewhere."""
-    row = plan_row(one, [])
+    row = in_words(plan_row(one, []), context)
     known = context.model.workloads.get(row["key"])
     is_copied = known is not None and known.how == DIVISIONS[DUPLICATED]
     lost = sum(row["before"].get(name, 0) for name in names)
@@ -151,7 +153,7 @@ def drill_row(one: PlannedWorkload, plan: Plan, names: list[str], context: PageC
         what, text = "wait", f"{landed} of {lost} start elsewhere"
     else:
         what, text = "go", "all start elsewhere"
-    return {**row, "what": what, "outcome": text, "lost": lost, "landed": landed}
+    return {**row, "what": what, "outcome": text, "lost": lost, "landed": landed, "is_copied": is_copied}
 
 
 def result_of(plan: Plan, context: PageContext) -> dict[str, Any]:
@@ -167,6 +169,11 @@ def result_of(plan: Plan, context: PageContext) -> dict[str, Any]:
         "names": names,
         "hit": sum(row["lost"] for row in rows),
         "landed": sum(row["landed"] for row in rows),
+        "fates": fates_of(rows),
+        "title": title_of(context),
+        "who": f"{enumerate_names(names)} {verb(len(names), 'fails', 'fail')}."
+        if failures_of(context)[1] and names
+        else "",
         "down": [{**row, "help": help_for(row["key"], names, context)} for row in down[:MAX_DOWN]],
         "down_count": len(down),
         "down_replicas": sum(row["lost"] for row in down),
@@ -187,6 +194,31 @@ def result_of(plan: Plan, context: PageContext) -> dict[str, Any]:
         "confirm": names[0] if len(names) == 1 else plural(len(names), "cluster"),
         "command": "trimtab plan " + " ".join(f"--lose-{word.replace(':', ' ')}" for word in context.values("fail")),
     }
+
+
+def title_of(context: PageContext) -> str:
+    """The regions and clusters that were chosen, as a question."""
+    clusters, regions = failures_of(context)
+    chosen = [*(f"the region {name}" for name in regions), *clusters]
+    return f"What if {enumerate_names(chosen)} {verb(len(chosen), 'fails', 'fail')}?"
+
+
+def fates_of(rows: list[dict[str, Any]]) -> list[str]:
+    """What becomes of the replicas that lose their place; the counts add up to all of them."""
+    landed = sum(row["landed"] for row in rows)
+    copies = sum(row["lost"] for row in rows if row["is_copied"] and row["what"] == "go")
+    down = sum(row["lost"] for row in rows if row["what"] == "none")
+    short = sum(row["lost"] - row["landed"] for row in rows if row["what"] == "wait")
+    return [
+        text
+        for count, text in (
+            (landed, f"{landed} {verb(landed, 'starts', 'start')} elsewhere"),
+            (copies, f"{copies} {verb(copies, 'is a copy', 'are copies')} of what goes on in other clusters"),
+            (short, f"{short} {verb(short, 'has', 'have')} no room elsewhere"),
+            (down, f"{down} {verb(down, 'finds', 'find')} no place"),
+        )
+        if count
+    ]
 
 
 def story_of(names: list[str]) -> str:
@@ -245,14 +277,33 @@ def measured_starts(context: PageContext) -> list[float]:
 @action("drill/run")
 async def run_drill(context: PageContext, client: Client, form: Form) -> str:
     """Let the simulated members of a drill really fail."""
+    names = simulated_clusters(form, context)
+    check_typed_name(form, names[0] if len(names) == 1 else plural(len(names), "cluster"))
+    await set_faults(names, context, client, down=True)
+    return path_to() if len(names) > 1 else path_to("clusters", names[0])
+
+
+@action("drill/recover")
+async def recover_members(context: PageContext, client: Client, form: Form) -> str:
+    """End all faults of simulated members."""
+    await set_faults(simulated_clusters(form, context), context, client, down=False)
+    return path_to()
+
+
+def simulated_clusters(form: Form, context: PageContext) -> list[str]:
+    """The clusters of a form, all of which can fail and recover by hand."""
     names = list(dict.fromkeys(name for name in value_of(form, "clusters").split(",") if name))
     if not names:
         raise ActionError("choose clusters first")
-    check_typed_name(form, names[0] if len(names) == 1 else plural(len(names), "cluster"))
     if context.services.inject_fault is None or not set(names) <= context.services.simulated():
-        raise ActionError("only simulated members can be failed")
+        raise ActionError("only simulated members can fail and recover by hand")
+    return names
+
+
+async def set_faults(names: list[str], context: PageContext, client: Client, *, down: bool) -> None:
+    """Let members fail or recover, if the user may patch every one of them."""
     for name in names:
         await check_may_patch(client, name)
-    for name in names:
-        await context.services.inject_fault(name, True)
-    return path_to() if len(names) > 1 else path_to("clusters", names[0])
+    if context.services.inject_fault is not None:
+        for name in names:
+            await context.services.inject_fault(name, down)

@@ -1,7 +1,7 @@
 """Fleet: is anything wrong, what needs somebody first, and where everything runs."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from trimtab.api.wording import plural
@@ -14,6 +14,7 @@ from trimtab.console.pulse import PULSE_TOPICS
 from trimtab.console.text import cluster_path, natural_order, path_to, query_of, reason_text, workload_path
 from trimtab.console.why import short_reason
 from trimtab.console.workload_facts import NOWHERE, STUCK, WAITING, WorkloadFacts
+from trimtab.server.auth.authorize import Action
 
 MAX_NEEDS = 8
 MAX_ROWS = 400
@@ -279,6 +280,17 @@ def enumerate_names(names: list[str], most: int = 4) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
 
 
+def faulty_members(context: PageContext) -> list[str]:
+    """Simulated members in which a fault was injected, which the console can end."""
+    if context.services.inject_fault is None or not context.visibility.clusters:
+        return []
+    return sorted(name for name in context.services.faults() if name in context.model.clusters)
+
+
+def actions_of(_: PageContext) -> Mapping[str, Action]:
+    return {"patch": Action("patch", "cluster.karmada.io", "clusters")}
+
+
 @page(
     "",
     "fleet.html",
@@ -289,8 +301,11 @@ def enumerate_names(names: list[str], most: int = 4) -> str:
         "needs": ("clusters", "workloads", "rebalances"),
         "map": ("clusters", "workloads", "moves"),
         "start": ("workloads",),
+        "faults": ("clusters",),
+        "forms": ("clusters",),
     },
     rows={"cluster-rows": ("cluster_row", "rows", ("clusters", "workloads", "moves"))},
+    actions=actions_of,
 )
 def fleet(context: PageContext) -> View:
     needs, more = needs_of(context)
@@ -309,6 +324,7 @@ def fleet(context: PageContext) -> View:
         "known_regions": sorted({one.region for one in everything if one.region}),
         "known_providers": sorted({one.provider for one in everything if one.provider}),
         "has_workloads": bool(context.model.workloads),
+        "faulty": faulty_members(context),
     }
 
 

@@ -13,7 +13,8 @@ from trimtab.console.permissions import sees
 from trimtab.console.pictures.fleet_map import MapFlow
 from trimtab.console.pictures.flow import time_range
 from trimtab.console.pulse import PULSE_TOPICS
-from trimtab.console.text import HOUR, cause_text, median, one_decimal, parse_time, reason_text
+from trimtab.console.text import HOUR, cause_text, median, one_decimal, parse_time
+from trimtab.console.why import short_reason
 from trimtab.console.workload_facts import STUCK, WAITING, WorkloadFacts
 
 MAX_ROWS = 80
@@ -172,7 +173,7 @@ def moves(context: PageContext) -> View:
         "order": [one.name for one in clusters],
         "lost": [one.name for one in clusters if not one.is_ready],
         "causes": by_cause(context),
-        "waiting": [(one, reason_text(one.why, context.now)) for one in waiting[:MAX_WAITING]],
+        "waiting": [(one, short_reason(one, context)) for one in waiting[:MAX_WAITING]],
         "waiting_count": len(waiting),
         "rows": rows,
         "axis": rows[0]["_axis"][:2] if rows else None,

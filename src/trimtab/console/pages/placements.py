@@ -119,7 +119,13 @@ def sentence_of(placements: int, scores: int, clusters: int) -> str:
     "placements",
     "placements.html",
     "placements",
-    live={"pulse": PULSE_TOPICS, "placements": ("placements",), "scores": ("scores",), "scored": ("workloads",)},
+    live={
+        "pulse": PULSE_TOPICS,
+        "lead": ("placements", "scores"),
+        "placements": ("placements",),
+        "scores": ("scores",),
+        "scored": ("workloads",),
+    },
 )
 def placements(context: PageContext) -> View:
     scores, rows = score_table(context), placement_rows(context)
@@ -150,7 +156,7 @@ def outcome_text(outcome: ClusterOutcome | None, *, selected: bool) -> str:
     "placements/{namespace}/{name}",
     "placement.html",
     "placements",
-    live={"pulse": PULSE_TOPICS, "decision": ("placements", "scores", "clusters")},
+    live={"pulse": PULSE_TOPICS, "lead": ("placements",), "decision": ("placements", "scores", "clusters")},
 )
 def placement(context: PageContext) -> View:
     namespace, name = context.segments

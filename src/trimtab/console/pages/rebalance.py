@@ -16,7 +16,9 @@ from trimtab.console.permissions import sees
 from trimtab.console.pictures.charts import LoadChange
 from trimtab.console.pictures.fleet_map import MapFlow
 from trimtab.console.pulse import PULSE_TOPICS
-from trimtab.console.text import path_to, query_of, without_command
+from trimtab.console.text import path_to, query_of, reason_text, without_command
+from trimtab.console.why import short_reason
+from trimtab.console.workload_facts import NOWHERE
 from trimtab.controllers.well_known import REQUESTER
 from trimtab.dryrun.change import Change
 from trimtab.dryrun.plan_result import (
@@ -201,6 +203,23 @@ def plan_row(row: PlannedWorkload, excluded: list[str]) -> dict[str, Any]:
     }
 
 
+def in_words(row: dict[str, Any], context: PageContext) -> dict[str, Any]:
+    """The row with its note as pages say it; why something runs nowhere is what the page Fleet says about it."""
+    known = context.model.workloads.get(row["key"])
+    if known is not None and known.state == NOWHERE and row["what"] == "none":
+        return {**row, "note": short_reason(known, context)}
+    return {**row, "note": reason_text(row["note"], context.now)}
+
+
+def held_up(rows: Sequence[dict[str, Any]], parallel: int) -> int:
+    """Workloads that may begin and yet do not: those before them that wait keep all places of the rebalance."""
+    waiting = held = 0
+    for row in sorted(rows, key=lambda one: (one["kind"], one["namespace"], one["name"])):
+        waiting += row["what"] == "wait"
+        held += row["what"] == "go" and waiting >= parallel
+    return held
+
+
 def sees_planned(planned: str, context: PageContext) -> bool:
     """Whether the user may see a workload that a plan names `Kind/namespace/name`."""
     namespace = key_of(planned).partition("/")[0]
@@ -209,6 +228,11 @@ def sees_planned(planned: str, context: PageContext) -> bool:
 
 def visible_budgets(plan: Plan, context: PageContext) -> list[BudgetCost]:
     return [cost for cost in plan.budgets if sees(context.visibility.budgets, cost.budget.partition("/")[0])]
+
+
+def needs_approval(cost: BudgetCost, context: PageContext) -> bool:
+    known = context.model.budgets.get(cost.budget)
+    return known is not None and known.needs_approval
 
 
 def visible_lines(lines: Sequence[str], context: PageContext) -> list[str]:
@@ -258,7 +282,7 @@ def is_visible(row: dict[str, Any], context: PageContext) -> bool:
 
 
 def plan_view(plan: Plan, context: PageContext, others: tuple[PlannedWorkload, ...] = ()) -> dict[str, Any]:
-    planned = (plan_row(one, context.values("exclude")) for one in (*plan.workloads, *others))
+    planned = (in_words(plan_row(one, context.values("exclude")), context) for one in (*plan.workloads, *others))
     rows = [row for row in planned if is_visible(row, context)]
     counts = {what: sum(row["what"] == what for row in rows) for what in OUTCOMES}
     verdict = plan.verdict
@@ -276,6 +300,7 @@ def plan_view(plan: Plan, context: PageContext, others: tuple[PlannedWorkload, .
         "load": loads_of_plan(plan),
         "flows": flows_of_plan(plan, context),
         "budgets": visible_budgets(plan, context),
+        "approvals": [cost.budget for cost in visible_budgets(plan, context) if needs_approval(cost, context)],
         "warnings": visible_lines(plan.warnings, context)[:20],
     }
 
@@ -332,6 +357,8 @@ def sentence_of_jobs(active: list[RebalanceFacts], context: PageContext) -> str:
 def rebalance_plan(context: PageContext) -> View:
     chosen: ChosenPlan | None = context.extra
     plan = chosen.plan if chosen is not None else None
+    shown = plan_view(chosen.plan, context, chosen.others) if chosen is not None else None
+    parallel = int(chosen.spec["maxParallel"]) if chosen is not None else 0
     known = (
         context.services.known_plan(context.query.get("changed", ""))
         if context.services.known_plan is not None
@@ -339,7 +366,9 @@ def rebalance_plan(context: PageContext) -> View:
     )
     return {
         "is_pending": context.is_pending,
-        "plan": plan_view(chosen.plan, context, chosen.others) if chosen is not None else None,
+        "plan": shown,
+        "parallel": parallel,
+        "held_up": held_up(shown["rows"], parallel) if shown is not None else 0,
         "changed": context.query.get("changed", ""),
         "differences": (
             visible_lines(differences(known, plan), context)[:20] if known is not None and plan is not None else []
@@ -429,7 +458,12 @@ def run(context: PageContext) -> View:
     return {
         "job": job,
         "rows": [
-            {"id": f"r-{row.key}", "version": (row.phase, row.before, row.after, row.message), "row": row}
+            {
+                "id": f"r-{row.key}",
+                "version": (row.phase, row.before, row.after, row.message),
+                "row": row,
+                "message": reason_text(row.message, context.now),
+            }
             for row in sorted(rows, key=lambda row: (order.get(row.phase, 4), row.key))[:MAX_ROWS]
         ],
         "more": max(0, len(rows) - MAX_ROWS),
@@ -438,6 +472,7 @@ def run(context: PageContext) -> View:
         "moving": job.count("Moving"),
         "blocked": job.count("Blocked"),
         "pending": job.count("Pending"),
+        "is_full": job.finished is None and bool(job.count("Pending")) and job.count("Blocked") >= job.max_parallel > 0,
         "failed": job.count("Failed"),
         "moving_replicas": sum(flows.values()),
         "flows": [

@@ -13,14 +13,14 @@ from trimtab.client.approvals import approve_move
 from trimtab.client.client import Client, resource_of
 from trimtab.console.actions import FIELD_MANAGER, ActionError, Form, action, value_of
 from trimtab.console.decision_history import PastDecision
-from trimtab.console.facts import CLUSTER_WIDE, BudgetFacts, MoveFacts
+from trimtab.console.facts import CLUSTER_WIDE, BudgetFacts, EventFacts, MoveFacts
 from trimtab.console.page import PageContext, View, page
 from trimtab.console.pages.moves import move_rows
 from trimtab.console.permissions import sees
 from trimtab.console.pictures.delivery import APPLIED, FAILED, PENDING, Delivery, Step
 from trimtab.console.pictures.history import moves_at, stages_of, title_of
 from trimtab.console.pulse import PULSE_TOPICS
-from trimtab.console.text import cause_text, day_time, iso, path_to, workload_path
+from trimtab.console.text import cause_text, day_time, iso, path_to, reason_text, workload_path
 from trimtab.console.why import WhyMatrix, affinity_text, explanation_of, help_for, unmet_affinity, why_matrix
 from trimtab.console.workload_facts import WAITING, WorkloadFacts
 from trimtab.controllers.conditions import find_condition
@@ -29,8 +29,25 @@ from trimtab.controllers.movement.approval import text_of
 from trimtab.errors import InputError, NotFound
 from trimtab.server.auth.authorize import Action
 
-ROUTINE = {"SyncSucceed", "SyncWorkSucceed", "AggregateStatusSucceed", "ApplyPolicySucceed"}
-"""Reasons of events that every change of an object causes; the timeline leaves them out."""
+ROUTINE = {
+    "SyncSucceed",
+    "SyncWorkSucceed",
+    "AggregateStatusSucceed",
+    "ApplyPolicySucceed",
+    "MoveStarted",
+    "MoveFinished",
+}
+"""Reasons of events that every change of an object causes, or that repeat a move; the timeline leaves them out."""
+PLACED_EVENT = "ScheduleBindingSucceed"
+EVENT_TITLES = {
+    PLACED_EVENT: "Placed",
+    "ScheduleBindingFailed": "Not placed",
+    "EvictWorkloadFromClusterSucceed": "Evicted",
+    "MoveBlocked": "A move waits",
+    "MoveReverted": "Move reverted",
+    "RescheduleTriggered": "Rebalance requested",
+}
+"""What the timeline calls frequent events; others have their reason."""
 
 
 def workload_of(context: PageContext) -> WorkloadFacts:
@@ -71,14 +88,15 @@ def timeline_of(context: PageContext, workload: WorkloadFacts, binding: Binding)
                 {
                     "at": event.at,
                     "state": "wait" if event.warning else "ok",
-                    "title": event.reason,
-                    "text": event.message,
+                    "title": EVENT_TITLES.get(event.reason, event.reason),
+                    "text": event_text(event, context.now),
                 }
                 for event in context.model.events.get(subject, {}).values()
                 if event.warning or event.reason not in ROUTINE
             ]
     entries = list(without_repeated_entries(entries))
-    for move in context.model.moves_in(workload.key):
+    may_see_moves = sees(context.visibility.moves, workload.namespace)
+    for move in context.model.moves_in(workload.key) if may_see_moves else ():
         where = ", ".join(f"{name} {count}" for name, count in move.targets) or "nowhere"
         if move.started is not None:
             text = f"{plural(move.replicas, 'replica')} from {move.source} to {where}"
@@ -99,6 +117,14 @@ def timeline_of(context: PageContext, workload: WorkloadFacts, binding: Binding)
     return sorted(entries, key=lambda entry: entry["at"], reverse=True)[:40]
 
 
+def event_text(event: EventFacts, now: datetime) -> str:
+    """The message of an event as a page says it; of a decision only the placement."""
+    placement = placement_in(event.message) if event.reason == PLACED_EVENT else {}
+    if placement:
+        return ", ".join(f"{name} {count}" for name, count in sorted(placement.items()))
+    return reason_text(event.message, now)
+
+
 def without_repeated_entries(entries: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """One entry for what is reported several times in a second, such as a failure in each of many clusters."""
     groups: dict[tuple[datetime, str], list[dict[str, Any]]] = {}
@@ -111,7 +137,6 @@ def without_repeated_entries(entries: Iterable[dict[str, Any]]) -> Iterator[dict
 
 
 RESULT = re.compile(r"Result: \{(.*)\}")
-PLACED_EVENT = "ScheduleBindingSucceed"
 
 
 def decisions_of(context: PageContext, workload: WorkloadFacts) -> list[PastDecision]:
@@ -189,7 +214,7 @@ def steps_of(workload: WorkloadFacts, binding: Binding, now: datetime) -> list[S
     """The boxes from the template to the decision."""
     record, scheduled = binding.status.decision, find_condition(binding.status.conditions, "Scheduled")
     at = (record.time if record is not None else None) or binding.status.last_scheduled_time
-    fit = f", {record.feasible_clusters} of {record.total_clusters} fit" if record is not None else ""
+    fit = f", {record.feasible_clusters} of {record.total_clusters} pass" if record is not None else ""
     failed = scheduled is not None and scheduled.status == "False"
     return [
         Step(

@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
+from trimtab.api.wording import verb
 from trimtab.console.facts import Facts
 from trimtab.console.page import PageContext, View, page
+from trimtab.console.pages.fleet import enumerate_names
 from trimtab.console.permissions import sees
 from trimtab.console.pulse import PULSE_TOPICS
-from trimtab.console.text import natural_order, path_to, query_of, replaced
+from trimtab.console.text import cause_text, natural_order, path_to, query_of, replaced
 from trimtab.console.why import short_reason
 from trimtab.console.workload_facts import MOVING, NOWHERE, PLACED, SHORT, STUCK, WAITING, Cell, WorkloadFacts
 
@@ -134,15 +136,41 @@ def heat(workload: WorkloadFacts, cell: Cell) -> int:
     return 1 + (share > 0.15) + (share > 0.35) + (share > 0.65)
 
 
+def progress_text(workload: WorkloadFacts, context: PageContext) -> str:
+    """What goes on with a workload that moves or is not complete; empty for others."""
+    if workload.state not in (MOVING, SHORT):
+        return ""
+    held, starting = (sum(getattr(cell, kind) for cell in workload.cells.values()) for kind in ("held", "starting"))
+    lost_in = [name for name, cell in workload.cells.items() if cell.lost]
+    lost = sum(workload.cells[name].lost for name in lost_in)
+    parts = [f"{lost} lost in {enumerate_names(lost_in)}"] if lost else []
+    if held and starting:
+        parts.append(f"{held} {verb(held, 'stays', 'stay')} until {starting} new {verb(starting, 'is', 'are')} ready")
+    elif held:
+        parts.append(f"{held} {verb(held, 'is', 'are')} about to leave")
+    elif starting:
+        parts.append(f"{starting} {verb(starting, 'is', 'are')} starting")
+    may_see = sees(context.visibility.moves, workload.namespace)
+    causes = {move.cause for move in context.model.moves_in(workload.key) if not move.outcome} if may_see else set()
+    cause = f"{', '.join(sorted(map(cause_text, causes)))}: " if causes and parts else ""
+    return f"{cause}{', '.join(parts)}"
+
+
 def workload_row(
-    workload: WorkloadFacts, columns: list[Column], columns_version: Any, context: PageContext
+    workload: WorkloadFacts,
+    columns: list[Column],
+    columns_version: Any,
+    context: PageContext,
+    *,
+    with_namespace: bool = True,
 ) -> dict[str, Any]:
-    reason = short_reason(workload, context) if workload.why else ""
+    reason = short_reason(workload, context) if workload.why else progress_text(workload, context)
     return {
         "id": f"w-{workload.key}",
         "version": (workload.version_of_model, columns_version, reason),
         "workload": workload,
         "reason": reason,
+        "with_namespace": with_namespace,
         "_columns": columns,
         "_cells": lambda column: merged_cell(workload, column),
         "_heat": lambda cell: heat(workload, cell),
@@ -171,11 +199,15 @@ def rows_of(keys: list[str], context: PageContext, columns: list[Column]) -> lis
     group_of = GROUPS.get(context.query.get("by", "ns"))
     if group_of is None or context.query.get("sort"):
         return [workload_row(workload, columns, columns_version, context) for workload in workloads]
+    is_by_other = context.query.get("by", "ns") != "ns"
     rows: list[dict[str, Any]] = []
     for name, found in groupby(workloads, key=group_of):
         members = list(found)
         rows.append(group_row(name, members, len(columns) + 4))
-        rows += [workload_row(workload, columns, columns_version, context) for workload in members]
+        rows += [
+            workload_row(workload, columns, columns_version, context, with_namespace=is_by_other)
+            for workload in members
+        ]
     return rows
 
 
@@ -198,7 +230,7 @@ def counts_of(context: PageContext) -> Mapping[str, int]:
         "chips": ("workloads",),
         "more": ("workloads",),
     },
-    rows={"workload-rows": ("workload_row", "rows", ("workloads", "clusters"))},
+    rows={"workload-rows": ("workload_row", "rows", ("workloads", "clusters", "moves"))},
 )
 def workloads(context: PageContext) -> View:
     columns = columns_of(context)

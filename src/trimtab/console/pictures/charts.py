@@ -6,7 +6,7 @@ from trimtab.console.facts import Facts
 from trimtab.console.pictures.svg import DOT, Runs, dot_count, dots, num, picture
 from trimtab.console.text import esc, shortened
 
-__all__ = ["draw_bar", "draw_dots", "draw_load_change", "draw_meter", "draw_score", "draw_trend"]
+__all__ = ["draw_bar", "draw_dots", "draw_load_change", "draw_meter", "draw_score", "draw_storm", "draw_trend"]
 
 
 def draw_bar(share: float, width: float = 96, height: float = 6, kind: str = "used") -> str:
@@ -68,6 +68,23 @@ def draw_trend(loads: Sequence[float | None], width: float = 120, height: float 
         f'aria-label="{esc(label)}"><title>{esc(label)}</title><path class="grid" d="M0 {num(height - 2)}H{num(width)}"/>'
         f'<path class="trendline" d="{path}"/></svg>'
     )
+
+
+def draw_storm(dark: int, total: int, marks: Sequence[tuple[int, str]], width: float = 1198) -> str:
+    """How many clusters are not ready, with marks from which on the storm brake acts."""
+    scale = width / max(1, total)
+    track = f'<rect class="track" y="22" width="{num(width)}" height="8" rx="3"/>'
+    filled = f'<rect class="over" y="22" width="{num(min(dark, total) * scale)}" height="8" rx="3"/>'
+    out = ['<g class="meter">', track, filled]
+    for number, (at, text) in enumerate(marks):
+        x = at * scale
+        side, shift = ("e", -5) if number + 1 < len(marks) or x > width / 2 else ("", 5)
+        out.append(
+            f'<line class="need" x1="{num(x)}" x2="{num(x)}" y1="17" y2="35"/>'
+            f'<text x="{num(x + shift)}" y="12" class="t-xs mu {side}">{esc(text)}</text>'
+        )
+    label = f"{dark} of {total} clusters are not ready" + "".join(f"; the brake {text}" for _, text in marks)
+    return picture(width, 38, label, [*out, "</g>"])
 
 
 class LoadChange(Facts):

@@ -78,7 +78,8 @@ def cluster_line(row: Delivery, x: float, y: float, width: float) -> str:
     scale = max(1, -(-dot_count(runs) // room))
     style = {FAILED: "f-bad", PENDING: "f-wait"}.get(row.state, "mu")
     counts = f"{row.cell.ready + row.cell.held + row.cell.blocked} of {row.cell.target}" if row.cell.target else ""
-    note = "dark" if row.cell.lost else "unhealthy" if row.health == "Unhealthy" else ""
+    is_unhealthy = row.health == "Unhealthy" and not row.cell.starting  # replicas that start are not healthy yet
+    note = "dark" if row.cell.lost else "unhealthy" if is_unhealthy else ""
     return (
         f'<g data-cl="{esc(row.cluster)}"><text x="{num(x + 6)}" y="{num(y + 4)}" class="t-s m b">{esc(shortened(row.cluster, 16))}</text>'
         f'<text x="{num(x + 130)}" y="{num(y + 4)}" class="t-s {style}">Work {row.state}<title>{esc(row.message)}</title></text>'

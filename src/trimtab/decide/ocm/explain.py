@@ -71,7 +71,7 @@ def describe_rejections(request: OcmRequest, snapshot: PlacementSnapshot) -> str
         after = int(np.count_nonzero(stage.mask))
         outcomes += [f"{plugin.name} {before - after}"] if after < before else []
         before = after
-    return f"of {total} clusters were rejected: {', '.join(outcomes)}" if outcomes else ""
+    return f"filters reject {total - before} of {total} clusters: {', '.join(outcomes)}" if outcomes else ""
 
 
 def prioritizer_scores(request: OcmRequest, snapshot: PlacementSnapshot, feasible: Mask) -> Iterator[PrioritizerScores]:
