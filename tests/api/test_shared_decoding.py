@@ -38,6 +38,8 @@ def changed(**members: Any) -> Raw:
         changed(spec={**BINDING["spec"], "replicas": 3}, status={}),
         changed(spec={"resource": BINDING["spec"]["resource"], "unknown": {"x": 1}}),
         {key: value for key, value in changed().items() if key != "status"},
+        changed(spec={**BINDING["spec"], "placement": None}),
+        changed(spec={key: value for key, value in BINDING["spec"].items() if key != "replicas"}),
         changed(
             spec={
                 **BINDING["spec"],
@@ -58,6 +60,18 @@ def test_unchanged_parts_are_shared() -> None:
     assert found.status is decoded.status
     assert found.spec.placement is decoded.spec.placement
     assert (found.spec.replicas, found.metadata.resource_version) == (3, "2")
+
+
+def test_parts_are_shared_when_fields_are_added_or_removed() -> None:
+    without_status = {key: value for key, value in BINDING.items() if key != "status"}
+    decoded: Any = KIND.decode(without_status)
+    scheduled = {**BINDING["spec"], "clusters": [{"name": "one", "replicas": 2}]}
+    found: Any = KIND.decode_changed(changed(spec=scheduled), without_status, decoded)
+    assert found == KIND.decode(changed(spec=scheduled))
+    assert found.spec.placement is decoded.spec.placement
+    back: Any = KIND.decode_changed(without_status, changed(spec=scheduled), found)
+    assert back == decoded
+    assert back.spec.placement is decoded.spec.placement
 
 
 def test_object_of_another_decoding_shares_nothing() -> None:

@@ -7,12 +7,14 @@ from typing import Any
 import orjson
 import pytest
 
+from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import AlreadyExists, Conflict, Invalid, NotFound
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.auth.user import SYSTEM
 from trimtab.server.local import LocalClient
+from trimtab.server.registry import patch_requests
 from trimtab.server.registry.object_schema import ObjectSchema
 from trimtab.server.request.messages import Request, Response
 from trimtab.store.store import Store
@@ -360,3 +362,43 @@ def test_large_objects_are_decoded_outside_of_the_event_loop(monkeypatch: pytest
 
     asyncio.run(scenario())
     assert threads == [True, False, False]
+
+
+def test_typed_patches_of_a_decoded_object_run_in_the_loop_unless_they_are_large_themselves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[bool] = []
+    merge = patch_requests.apply_merge_patch
+
+    def noting(*arguments: Any) -> Any:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return merge(*arguments)
+
+    monkeypatch.setattr(patch_requests, "apply_merge_patch", noting)
+    policies = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy")
+    selectors = [{"apiVersion": "v1", "kind": "ConfigMap", "name": f"c{n}"} for n in range(3000)]
+    wanted = {
+        "apiVersion": policies.api_version,
+        "kind": policies.kind,
+        "metadata": {"name": "large", "namespace": "default"},
+        "spec": {"resourceSelectors": selectors, "placement": {}},
+    }
+
+    async def scenario() -> None:
+        server = ApiServer(Store())
+        await server.start()
+        client = LocalClient(server)
+
+        async def patch(change: Raw, *, typed: bool) -> None:
+            await client.patch(policies, "default", "large", change, typed=typed)
+
+        try:
+            await client.create(policies, wanted)
+            await patch({"spec": {"priority": 1}}, typed=False)
+            await patch({"spec": {"priority": 2}}, typed=True)
+            await patch({"spec": {"resourceSelectors": selectors[1:]}}, typed=True)
+        finally:
+            await server.stop()
+
+    asyncio.run(scenario())
+    assert threads == [False, True, False]

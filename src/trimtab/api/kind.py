@@ -14,7 +14,8 @@ import msgspec
 
 from trimtab.api.admission.requirements import RequirementsFunction
 from trimtab.api.shared_decoding import decode_changed
-from trimtab.api.value import Key, Object, Raw
+from trimtab.api.shared_parts import shared_parts
+from trimtab.api.value import Key, Object, Raw, Value
 from trimtab.errors import Cause
 from trimtab.registry import Registry
 
@@ -102,8 +103,12 @@ class Kind:
     """Changes that upstream makes in an admission webhook and that depend on the stored object and the time."""
     admission_requirements: tuple[RequirementsFunction, ...] = ()
     """Permissions and namespaces that upstream checks in an admission webhook."""
-    may_be_large: bool = False
-    """Objects may have lists of hundreds of items: an object that was changed is decoded only where it has changed."""
+    large_part: str = ""
+    """A field of the spec that may have hundreds of items and be the same in many objects.
+
+    Such an object is decoded only where it has changed, and shares this field with the others. The field has the same name on
+    the wire.
+    """
     verbs: tuple[str, ...] = ()
     """Restricts the served verbs when given (create-only kinds such as SelfSubjectAccessReview)."""
 
@@ -151,6 +156,10 @@ class Kind:
                 raw = normalize(raw)
         if isinstance(raw, bytes):
             return msgspec.json.decode(raw, type=self.type, strict=False)
+        if self.large_part and shared_parts.has_large and (part := _find_part(raw, self.large_part)) is not None:
+            spec = {name: value for name, value in raw["spec"].items() if name != self.large_part}
+            rest = msgspec.convert({**raw, "spec": spec}, type=self.type, strict=False)
+            return _with_part(rest, self.large_part, part)
         return msgspec.convert(raw, type=self.type, strict=False)
 
     def decode_changed(self, raw: Raw, before: Raw, decoded: Object) -> Object:
@@ -165,11 +174,30 @@ class Kind:
 
     def encode(self, value: Object) -> Raw:
         """The wire form of a typed object, with apiVersion and kind."""
+        typed = getattr(cast("Any", value).spec, self.large_part) if self.large_part else None
+        part = shared_parts.wire_form(typed) if typed is not None else None
+        if part is not None:
+            value = _with_part(value, self.large_part, None)
         body: Any = msgspec.json.decode(msgspec.json.encode(value))  # through JSON, because it turns tuples into lists
+        if part is not None:
+            body["spec"][self.large_part] = part
         return {"apiVersion": self.api_version, "kind": self.name, **body}
 
     def __repr__(self) -> str:
         return f"<Kind {self.id}/{self.version}>"
+
+
+def _find_part(raw: Raw, name: str) -> Value | None:
+    """The typed value of a part of the spec if its wire form was made of one."""
+    spec = raw.get("spec")
+    part = spec.get(name) if isinstance(spec, dict) else None
+    return shared_parts.typed_value(part) if part is not None else None
+
+
+def _with_part(value: Object, name: str, part: Value | None) -> Object:
+    """The object with another value of one field of its spec."""
+    spec = msgspec.structs.replace(cast("Any", value).spec, **{name: part})
+    return msgspec.structs.replace(value, spec=spec)
 
 
 kinds: Registry[Kind] = Registry("kind")

@@ -42,13 +42,13 @@ def is_derived(raw: Raw, before: Raw) -> bool:
 def decode_changed(type_: type[Value], raw: Raw, before: Raw, decoded: Value) -> Value:
     """`raw` as a `type_`, where `decoded` is the value of `before`, of the same type."""
     names, is_partial = _fields(type_)
-    if not is_partial or raw.keys() != before.keys():
+    if not is_partial:
         return msgspec.convert(raw, type=type_, strict=False)
     changed: Raw = {}
     changes: dict[str, Value] = {}
     for key, value in raw.items():
-        earlier = before[key]
-        if value is earlier or key not in names:
+        earlier = before.get(key)
+        if key not in names or (value is earlier and value is not None):
             continue
         if type(value) is dict and type(earlier) is dict and key not in _WHOLE_MEMBERS and _has_shared(value, earlier):
             inner = getattr(decoded, names[key])
@@ -56,8 +56,10 @@ def decode_changed(type_: type[Value], raw: Raw, before: Raw, decoded: Value) ->
                 changes[names[key]] = decode_changed(type(inner), value, earlier, inner)
                 continue
         changed[key] = value
+    removed = [key for key in before if key in names and key not in raw]  # get their defaults
     part = msgspec.convert(changed, type=type_, strict=False)
-    return msgspec.structs.replace(decoded, **{names[key]: getattr(part, names[key]) for key in changed}, **changes)
+    new = {names[key]: getattr(part, names[key]) for key in (*changed, *removed)}
+    return msgspec.structs.replace(decoded, **new, **changes)
 
 
 def _has_shared(value: Raw, earlier: Raw) -> bool:

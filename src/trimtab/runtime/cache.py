@@ -110,7 +110,7 @@ class CacheEntry:
 
     def weigh(self, old: "CacheEntry | None") -> None:
         """Find out how large an object is whose kind has large ones; one that was made of another is as large as that."""
-        if self._kind is None or not self._kind.may_be_large:
+        if self._kind is None or not self._kind.large_part:
             return
         if old is not None and is_derived(self.raw, old.raw):
             self.weight = old.weight
@@ -122,7 +122,7 @@ class CacheEntry:
     def decode_after(self, old: "CacheEntry") -> None:
         """Decode the typed value now if the older entry has one that it can share unchanged parts with."""
         kind = self._kind
-        if kind is not None and kind.may_be_large and old.has_typed and is_derived(self.raw, old.raw):
+        if kind is not None and kind.large_part and old.has_typed and is_derived(self.raw, old.raw):
             with contextlib.suppress(msgspec.ValidationError):  # who reads the typed value gets it
                 self.typed = kind.decode_changed(self.raw, old.raw, old.typed)
                 self.has_typed = True

@@ -17,14 +17,14 @@ from trimtab.server.auth.user import SYSTEM, UNNAMED_AGENT, Caller, User
 from trimtab.server.http.asgi import error_response
 from trimtab.server.registry.object_commits import WriteOutcome
 from trimtab.server.registry.object_schema import DesiredObject
-from trimtab.server.registry.patch_requests import JSON_PATCH, MERGE, STRATEGIC, TRUSTED
+from trimtab.server.registry.patch_requests import JSON_PATCH, MERGE, STRATEGIC
 from trimtab.server.registry.selector_matching import MATCH_EVERYTHING, RequestSelector, parse_selectors
 from trimtab.server.registry.watch import filter_event
 from trimtab.server.request import large_objects
 from trimtab.server.request.body_decoding import DecodedBody
 from trimtab.server.request.messages import Request, Response
 from trimtab.server.request.negotiation import JSON
-from trimtab.server.request.options import DeleteOptions, ListOptions, WriteOptions
+from trimtab.server.request.options import TRUSTED, DeleteOptions, ListOptions, WriteOptions
 from trimtab.server.resources import ObjectPath, ServedResource
 from trimtab.server.storage.object_codec import decode_event, unpack
 from trimtab.server.storage.version_conversion import entries_in_version, event_in_version
@@ -168,8 +168,7 @@ class LocalClient:
         return [_written_object(outcome) for outcome in outcomes] or None
 
     async def _decode_object(self, served: ServedResource, obj: Raw, caller: Caller, *, typed: bool = False) -> Raw:
-        if not isinstance(asyncio.get_running_loop(), VirtualLoop):  # virtual time does not wait for a thread
-            caller.sends_large_object = caller.sends_large_object or large_objects.is_large_object(obj)
+        _note_size(caller, obj)
         if typed and not served.message:
             return obj
         decode, body = self._resource_store.object_schema.decode, DecodedBody(obj, [])
@@ -200,6 +199,8 @@ class LocalClient:
         whole = typed and not subresource and "status" in patch
         options = WriteOptions(manager, validation=TRUSTED if typed else "Ignore", force=force, include_status=whole)
         patcher = self._server.patcher
+        if typed:
+            _note_size(caller, patch)
         if type == "apply":
             outcome = await patcher.apply(where, patch, options, caller)
         elif subresource == "scale":
@@ -266,6 +267,12 @@ class LocalClient:
 
     async def close(self) -> None:
         """Nothing to close: the client does not own the server."""
+
+
+def _note_size(caller: Caller, sent: Raw) -> None:
+    """Note whether what is sent takes long to process, in a thread; virtual time does not wait for one."""
+    if not isinstance(asyncio.get_running_loop(), VirtualLoop):
+        caller.sends_large_object = caller.sends_large_object or large_objects.is_large_object(sent)
 
 
 def _resource_of(served: ServedResource) -> Resource:

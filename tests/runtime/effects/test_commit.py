@@ -13,6 +13,7 @@ from trimtab.runtime.effects.commit import (
     check_declared_fields,
     difference,
     is_same_in_patched_fields,
+    to_plain_json,
     typed_difference,
     with_undeclared_fields,
     with_version,
@@ -68,6 +69,14 @@ def test_patch_between_typed_values_turns_one_wire_form_into_the_other(before: B
     patch = typed_difference(before, after, to_wire(before))
     assert merge(to_wire(before), patch) == to_wire(after)
     assert (not patch) is (before is after)
+
+
+def test_maps_of_texts_are_not_copied_and_others_are() -> None:
+    text = "x" * 5000
+    annotated = PLACED.but(metadata=PLACED.metadata.but(annotations={"a": text}))
+    assert typed_difference(PLACED, annotated, to_wire(PLACED))["metadata"]["annotations"]["a"] is text
+    assert to_plain_json({"a": "b", "c": ("d",)}) == {"a": "b", "c": ["d"]}
+    assert to_plain_json({1: "a"}) == {"1": "a"}
 
 
 def test_undeclared_fields_of_list_items_are_kept() -> None:

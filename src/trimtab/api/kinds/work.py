@@ -425,7 +425,7 @@ _BINDING_COLUMNS = (
     status=True,
     columns=_BINDING_COLUMNS,
     normalizers=(rename_create_timestamps,),
-    may_be_large=True,
+    large_part="placement",
     admission_validators=(check_binding,),
     text="The scheduling result of one namespaced object and its progress.",
 )
@@ -444,7 +444,7 @@ class ResourceBinding(Binding):
     status=True,
     columns=_BINDING_COLUMNS,
     normalizers=(rename_create_timestamps,),
-    may_be_large=True,
+    large_part="placement",
     admission_validators=(check_binding,),
     text="The scheduling result of one cluster-wide object and its progress.",
 )

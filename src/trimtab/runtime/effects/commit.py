@@ -14,6 +14,7 @@ from trimtab.api.value import Object, Raw, Value
 V = TypeVar("V", bound=Value)
 LISTS_WITH_OWNERS = ("status.conditions.", "metadata.finalizers.")
 """Lists whose items have an owner each."""
+_ONLY_TEXT = {str}
 ITEM_NAMES = ("name", "clusterName", "fromCluster", "type", "cluster", "affinityName", "key")
 
 
@@ -126,9 +127,14 @@ def _wire_fields(type_: type[Value]) -> tuple[WireField, ...]:
 
 def to_plain_json(value: Any) -> Any:
     """Encode and decode the value as JSON, so that tuples become lists, as the server has them."""
-    if value is None or type(value) in (str, int, bool):
+    if value is None or type(value) in (str, int, bool) or (type(value) is dict and _has_only_text(value)):
         return value
     return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _has_only_text(value: dict[Any, Any]) -> bool:
+    """Whether this is a map of texts, such as labels: it needs no copy, and a large text stays shared."""
+    return {*map(type, value), *map(type, value.values())} == _ONLY_TEXT
 
 
 def check_declared_fields(

@@ -5,11 +5,19 @@ import logging
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from trimtab.api.value import Raw
 from trimtab.errors import ApiError, Conflict, NotFound, StorageFailed
 from trimtab.server.auth.user import Caller
 from trimtab.server.background.namespace_contents import NamespaceContents
 from trimtab.server.background.object_changes import ChangeObject, change_object, without_finalizer, without_owners
-from trimtab.server.background.object_metadata import FOREGROUND, ORPHAN, ObjectMeta, decode_metadata, is_in_deletion
+from trimtab.server.background.object_metadata import (
+    FOREGROUND,
+    ORPHAN,
+    ObjectMeta,
+    decode_metadata,
+    is_in_deletion,
+    read_metadata,
+)
 from trimtab.server.background.ownership_graph import OwnershipGraph
 from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request import large_objects
@@ -86,10 +94,12 @@ class GarbageCollector:
             if deleted.namespace:
                 yield from self._namespace_tasks(deleted.namespace)
             return
-        if not self._graph.has_owners(event.key) and not _may_concern_owners(event):
+        written = written_metadata(event)
+        if written is not None and not self._graph.has_owners(event.key) and not _concerns_owners(written):
             return  # nearly every write
         yield from self._waiting_owners(event)
-        yield from self._tasks_for_object(event.key, decode_metadata(value))
+        meta = decode_metadata(value) if written is None else read_metadata(written)
+        yield from self._tasks_for_object(event.key, meta)
 
     def _tasks_for_object(self, key: str, meta: ObjectMeta) -> Iterator[CollectorTask]:
         owners = tuple(owner.uid for owner in meta.owner_references or ())
@@ -187,7 +197,6 @@ class GarbageCollector:
         await change_object(self._resource_store, where, change, self._caller)
 
 
-def _may_concern_owners(event: StoreEvent) -> bool:
-    """Whether the written object has owners or is in deletion, or is not known without decoding it."""
-    metadata = written_metadata(event)
-    return metadata is None or bool(metadata.get("ownerReferences") or metadata.get("deletionTimestamp"))
+def _concerns_owners(metadata: Raw) -> bool:
+    """Whether the written object has owners or is in deletion."""
+    return bool(metadata.get("ownerReferences") or metadata.get("deletionTimestamp"))

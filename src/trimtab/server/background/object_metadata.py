@@ -2,6 +2,8 @@
 
 import msgspec
 
+from trimtab.api.value import Raw
+
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 """Finalizers of an owner in deletion: its dependents are deleted, or released, before it."""
 
@@ -36,6 +38,11 @@ _decoder = msgspec.json.Decoder(_PartialMetadata)
 
 def decode_metadata(value: bytes) -> ObjectMeta:
     return _decoder.decode(value).metadata
+
+
+def read_metadata(metadata: Raw) -> ObjectMeta:
+    """The same of an object that is decoded."""
+    return msgspec.convert(metadata, ObjectMeta)
 
 
 def is_in_deletion(value: bytes) -> bool:

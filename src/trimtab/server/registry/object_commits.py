@@ -37,6 +37,10 @@ class ObjectCommits:
         """The stored object; it must not be changed."""
         return self._recent_writes.decode(served, entry)
 
+    def is_decoded(self, served: ServedResource, entry: StoredEntry) -> bool:
+        """Whether the stored object is one of the latest writes."""
+        return self._recent_writes.find(served, entry) is not None
+
     async def create_together(self, served: ServedResource, puts: Iterable[PutKey]) -> list[WriteOutcome]:
         """Write new objects in one transaction."""
         puts = list(puts)

@@ -25,7 +25,7 @@ from trimtab.server.request import large_objects
 from trimtab.server.request.body_decoding import has_duplicate_keys, load_json, load_yaml
 from trimtab.server.request.messages import Request
 from trimtab.server.request.negotiation import APPLY, media_type_of
-from trimtab.server.request.options import WriteOptions, parse_write_options
+from trimtab.server.request.options import TRUSTED, WriteOptions, parse_write_options
 from trimtab.server.resources import ObjectPath, ServedResource
 
 JSON_PATCH = "application/json-patch+json"
@@ -50,8 +50,6 @@ _METADATA_ORDER = (
     "managedFields",
 )
 """The field order of Go, for errors that show the whole object."""
-TRUSTED = "Known"
-"""The field validation of a patch encoded from our own types, which has no unknown fields."""
 PatchFunction = Callable[[Raw], Any]
 
 

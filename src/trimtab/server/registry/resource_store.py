@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
+from trimtab.api.limits import MAX_VALUES_IN_LOOP
 from trimtab.api.value import Raw
 from trimtab.clock import Clock, timestamp
 from trimtab.server import api_errors
@@ -24,7 +25,7 @@ from trimtab.server.registry.object_preparation import ObjectPreparation, check_
 from trimtab.server.registry.object_reader import ComputedObjects, ObjectReader
 from trimtab.server.registry.object_schema import DesiredObject, ObjectSchema
 from trimtab.server.request import large_objects
-from trimtab.server.request.options import DeleteOptions, ListOptions, WriteOptions
+from trimtab.server.request.options import TRUSTED, DeleteOptions, ListOptions, WriteOptions
 from trimtab.server.resources import ObjectPath, ResourceCatalogue, ServedResource
 from trimtab.server.storage.key_locks import KeyLocks
 from trimtab.server.storage.object_codec import ObjectList, StoredObject, event_memo
@@ -203,16 +204,27 @@ class ResourceStore:
     ) -> WriteOutcome:
         served = where.served
         entry = await self._entry_to_change(where)
-        is_large = (
-            caller.sends_large_object
-            or large_objects.is_large(entry.value)
-            or (bool(caller.verb) and self.object_schema.validates_slowly(served, entry.value))
-        )
+        is_large = caller.sends_large_object or self._changes_slowly(served, entry, options, caller)
         old = await large_objects.run(is_large, self._commits.decode, served, entry)
         wanted = await large_objects.run(is_large, change, old)
         check_identity(served, old["metadata"], wanted.obj, replaces=replaces)
         attributes = Attributes("UPDATE", where, caller, options.dry_run)
         return await self._write_changed(entry, old, wanted, options, attributes, extra_writes, is_large=is_large)
+
+    def _changes_slowly(
+        self, served: ServedResource, entry: StoredEntry, options: WriteOptions, caller: Caller
+    ) -> bool:
+        """Whether a small change of this object takes long.
+
+        A patch of our own types does not if the object is still decoded: it shares what the patch leaves alone.
+        """
+        value = entry.value
+        if caller.verb and self.object_schema.validates_slowly(served, value):
+            return True
+        if len(value) <= MAX_VALUES_IN_LOOP:
+            return False
+        is_typed = options.validation == TRUSTED and not served.message
+        return not (is_typed and self._commits.is_decoded(served, entry)) and large_objects.is_large(value)
 
     async def _entry_to_change(self, where: ObjectPath) -> StoredEntry:
         entry = self.entry(where)

@@ -16,6 +16,8 @@ from trimtab.server.request.routes import is_true
 
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 _PROPAGATION_POLICIES = ("Foreground", "Background", "Orphan")
+TRUSTED = "Known"
+"""The field validation of a patch encoded from our own types, which has no unknown fields."""
 CURRENT_STATE = -1
 """Revision in a continue token that continues with the current state instead of a snapshot."""
 Query = Mapping[str, str]

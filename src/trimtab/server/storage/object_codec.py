@@ -129,9 +129,14 @@ class RecentWrites:
 
     def decode(self, served: ServedResource, entry: StoredEntry) -> Raw:
         """The object of an entry, which may be shared and must not be changed."""
+        found = self.find(served, entry)
+        return unpack(served, entry.value, entry.mod_revision) if found is None else found
+
+    def find(self, served: ServedResource, entry: StoredEntry) -> Raw | None:
+        """The object of an entry, if it is kept decoded."""
         found = self._written.get(entry.key)
         if found is None or found.revision != entry.mod_revision or found.served is not served:
-            return unpack(served, entry.value, entry.mod_revision)
+            return None
         return found.obj
 
 

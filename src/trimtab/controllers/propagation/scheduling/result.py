@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-import msgspec
-
 from trimtab.api.kinds.work import Binding, BindingStatus
+from trimtab.api.shared_parts import shared_parts
 from trimtab.api.value import Condition
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import with_condition
@@ -55,7 +54,7 @@ def with_decision(binding: Binding, decision: BindingDecision) -> Binding:
     """The binding with the result of the decision; a decision that failed for lack of capacity changes nothing."""
     if not decision.ok and not decision.should_clear:
         return binding
-    annotation = {well_known.APPLIED_PLACEMENT: msgspec.json.encode(binding.spec.placement).decode()}
+    annotation = {well_known.APPLIED_PLACEMENT: shared_parts.json_text(binding.spec.placement)}
     metadata = binding.metadata.but(annotations=binding.metadata.annotations | annotation)
     return state.place(binding.but(metadata=metadata), decision.targets)
 
