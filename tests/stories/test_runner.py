@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from trimtab.clock import run_virtually
-from trimtab.errors import InputError
 from trimtab.stories.report import StoryFailed
 from trimtab.stories.runner import run_in_memory
 from trimtab.stories.story import parse_story
@@ -63,6 +62,6 @@ def test_step_that_the_api_refuses_fails_the_story() -> None:
     assert failed.message == 'step 2 could not be applied: configmaps "b" not found'
 
 
-def test_unknown_member_is_an_input_error() -> None:
-    with pytest.raises(InputError, match="there is no member two"):
-        run([{"fail": {"cluster": "two"}}], {"always": "exists(Cluster/one)"})
+def test_step_with_an_unknown_member_fails_with_its_number_and_the_members() -> None:
+    failed = failure([{"fail": {"cluster": "two"}}], {"always": "exists(Cluster/one)"})
+    assert failed.message.startswith("step 1 could not be applied: there is no member two; members: ")
