@@ -128,7 +128,7 @@ def test_a_lost_cluster_without_a_substitute_is_a_violation() -> None:
         assert row.refusal is not None
         assert (row.action, row.refusal.code, row.lost_replicas) == ("Refused", "NoFeasibleCluster", 2)
         assert plan.exit_code == 3
-        assert "2 replicas stay down" in plan.verdict.message
+        assert plan.verdict.message == "One workload is refused. 2 replicas stay down."
 
     run_scenario(act)
 

@@ -136,7 +136,7 @@ def _sentences(plan: Plan, violations: Sequence[PlannedWorkload]) -> Iterator[st
     if blocked := len(violations) - refused:
         yield f"{blocked} of them may not begin: a budget refuses {'it' if blocked == 1 else 'them'}."
     if refused:
-        yield f"{refused} {'is' if refused == 1 else 'are'} refused."
+        yield "One workload is refused." if refused == 1 else f"{refused} workloads are refused."
     down = sum(row.lost_replicas for row in plan.workloads if row.action == REFUSED)
     if down:
         yield f"{down} {'replica stays' if down == 1 else 'replicas stay'} down."
