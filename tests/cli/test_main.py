@@ -82,7 +82,9 @@ def test_every_command_that_reads_has_all_output_formats() -> None:
     formats = {name: output_formats(command) for name, command in leaf_commands(trimtab)}
     assert set(formats) == READING | OTHERS, "a new command belongs to one of the two"
     assert {name for name, choices in formats.items() if choices} == READING | {"version"}
-    assert formats["version"] == ("table", "json", "yaml"), "it reads no objects, so there are no names and no wide columns"
+    assert formats["version"] == ("table", "json", "yaml"), (
+        "it reads no objects, so there are no names and no wide columns"
+    )
     assert {formats[name] for name in READING} == {("table", "wide", "name", "json", "yaml")}
 
 
