@@ -30,7 +30,7 @@ up: $(INSTALLED) ## run the control plane in the foreground (data in .trimtab; A
 
 test: $(READY) ## all tests that need only Python (kubectl and Chromium tests where those are installed)
 	@$(BIN)/python tools/chromium.py
-	$(BIN)/pytest -q -n 2 --dist loadfile --ignore tests/kube --ignore tests/distribution tests
+	$(BIN)/pytest -q -n 3 --dist loadfile --ignore tests/kube --ignore tests/distribution tests
 	@$(BIN)/python tools/chromium.py
 
 soak: $(READY) ## property, fuzz, chaos and leak tests with EFFORT times as many examples (default 20), with new seeds; FILES selects some
