@@ -60,16 +60,16 @@ class WorkloadCounts:
             self.ready += count.ready
             self._counts[name] = count
         if (old and old.object) != (count and count.object):
-            _move(self._by_object, name, (old.object,) if old else (), (count.object,) if count else ())
+            _update_index(self._by_object, name, (old.object,) if old else (), (count.object,) if count else ())
         if (old and old.clusters) != (count and count.clusters):
-            _move(self._by_cluster, name, old.clusters if old else (), count.clusters if count else ())
+            _update_index(self._by_cluster, name, old.clusters if old else (), count.clusters if count else ())
 
     def covered_bindings(self, object_: str) -> Sequence[str]:
         """The names of the covered bindings of this workload, in order."""
         return sorted(name for name in self._by_object.get(object_, ()) if self._counts[name].is_covered)
 
 
-def _move(names_by_value: dict[str, set[str]], name: str, before: Iterable[str], after: Iterable[str]) -> None:
+def _update_index(names_by_value: dict[str, set[str]], name: str, before: Iterable[str], after: Iterable[str]) -> None:
     for value in before:
         names_by_value[value].discard(name)
         if not names_by_value[value]:

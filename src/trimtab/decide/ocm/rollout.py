@@ -120,18 +120,17 @@ class _RolloutWalk:
                 return False
         return True
 
-    def advance(self, clusters: Sequence[str], slots: int, *, tolerates: int) -> bool:
-        """Fill the free slots; returns whether nothing is left to do here, apart from tolerated failures.
+    def advance(self, clusters: Sequence[str], slots: int, *, tolerates: int) -> None:
+        """Fill the free slots, unless more clusters have failed than are tolerated.
 
         A failed cluster holds its slot until its deadline: until then it may still recover.
         """
         statuses = {cluster: self._status(cluster) for cluster in clusters}
         counts = Counter(statuses.values())
         if counts[FAILED] + counts[TIMED_OUT] > tolerates:
-            return False
+            return
         waiting = [cluster for cluster, status in statuses.items() if status == TO_APPLY]
         self._apply += waiting[: max(0, slots - counts[PROGRESSING] - counts[FAILED])]
-        return not waiting and not counts[PROGRESSING]
 
     def _status(self, cluster: str) -> str:
         """Applies deadlines and soak times: a success that is too recent still counts as progressing."""
