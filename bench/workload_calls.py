@@ -17,8 +17,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.embedded_fleet import CLUSTERS, DEPLOYMENTS, NAMESPACE, POLICIES, deployment, is_true, resident_mebibytes
+from bench.embedded_fleet import CLUSTERS, DEPLOYMENTS, NAMESPACE, POLICIES, deployment, resident_mebibytes
 from bench.processes import collect_garbage_as_servers_do
+from bench.propagate import is_true
 
 from trimtab.app import ControlPlane
 from trimtab.client.client import Client, Resource
