@@ -74,7 +74,7 @@ def trimtab_server(folder: Path) -> Iterator[tuple[Credentials, ServerCosts, flo
 @contextmanager
 def kube_server(folder: Path) -> Iterator[tuple[Credentials, ServerCosts, float]]:
     sys.path.insert(0, str(ROOT / "tests"))
-    from kube.rig import RealControlPlane  # type: ignore[import-not-found]  # noqa: PLC0415 - the rig of the tests
+    from kube.rig import RealControlPlane
 
     start = time.perf_counter()
     with RealControlPlane("bench", folder) as plane:

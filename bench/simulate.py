@@ -13,6 +13,7 @@ from typing import Any
 from trimtab.client.client import Resource
 from trimtab.clock import run_virtually
 from trimtab.simulate.fleet import uniform_fleet
+from trimtab.simulate.member import SimulatedMember
 from trimtab.simulate.world import World
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
@@ -48,7 +49,7 @@ async def measure(members: int, nodes: int, pods: int, hours: float) -> dict[str
     for member in world:
         await member.client.create(DEPLOYMENTS, deployment(pods // members))
     await asyncio.sleep(10)
-    ready = sum(pod.is_ready for member in world for pod in member.pods)
+    ready = sum(pod.is_ready for member in world if isinstance(member, SimulatedMember) for pod in member.pods)
     writes = sum(member.server.store.revision for member in world) - written
     found["pods"] = {
         "ready": ready,
