@@ -74,7 +74,7 @@ def trimtab_server(folder: Path) -> Iterator[tuple[Credentials, ServerCosts, flo
 @contextmanager
 def kube_server(folder: Path) -> Iterator[tuple[Credentials, ServerCosts, float]]:
     sys.path.insert(0, str(ROOT / "tests"))
-    from kube.rig import RealControlPlane
+    from kube.rig import RealControlPlane  # noqa: PLC0415 - only with --peer
 
     start = time.perf_counter()
     with RealControlPlane("bench", folder) as plane:
