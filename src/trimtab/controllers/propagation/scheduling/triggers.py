@@ -18,6 +18,7 @@ from trimtab.controllers.contract import Index, View
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.move_start import is_blocked
 from trimtab.controllers.propagation.scheduling.scope import is_scheduled_here
+from trimtab.controllers.propagation.work_rendering import is_workload
 from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL
 
 
@@ -65,37 +66,72 @@ def affected_bindings(old: Cluster | None, new: Cluster | None, view: View) -> I
     )
     if not redefined and not capacity_changed:
         return
-    for binding in well_known.all_bindings(view) if redefined else waiting_bindings(new, view):
+    states = (NOT_SCHEDULED, DECIDED_ANEW) if redefined else (NOT_SCHEDULED,)
+    is_drained_now = is_drained(new, view.profile)
+    found = bindings_in_states(states, view)
+    if redefined or is_drained_now:
+        found += well_known.bindings_in_cluster(view, new.name)
+    for binding in in_order(found):
         if not is_scheduled_here(binding) or binding.spec.placement is None:
             continue
         pending = not is_condition_true(binding.status.conditions, "Scheduled")
-        pending |= is_drained(new, view.profile) and new.name in binding_moves.current_placement(binding)
+        pending |= is_drained_now and new.name in binding_moves.current_placement(binding)
         if (eager and pending) or (redefined and any(may_select(binding, c) for c in (old, new) if c is not None)):
             yield key_of(binding)
 
 
-def decision_states(binding: Binding) -> Iterable[str]:
-    """`NOT_SCHEDULED` if the binding waits for a decision."""
-    return () if is_condition_true(binding.status.conditions, "Scheduled") else (NOT_SCHEDULED,)
-
-
 NOT_SCHEDULED = "not scheduled"
-BINDINGS_BY_DECISION = Index("bindings by the state of their decision", ResourceBinding, decision_states)
+DECIDED_ANEW = "decided anew"
+
+
+def decision_states(binding: Binding) -> Iterable[str]:
+    """`NOT_SCHEDULED`, or `DECIDED_ANEW` if a cluster in which the workload does not run may change the decision."""
+    if not is_condition_true(binding.status.conditions, "Scheduled"):
+        return (NOT_SCHEDULED,)
+    return () if is_kept(binding) else (DECIDED_ANEW,)
+
+
+def is_kept(binding: Binding) -> bool:
+    """Whether the scheduler has nothing to decide until the binding itself or one of its clusters changes.
+
+    So it is with a divided workload whose last decision is complete: `reschedule_reason` finds a reason only in the
+    binding and its clusters.
+    """
+    spec, status = binding.spec, binding.status
+    scheduling = spec.placement.replica_scheduling if spec.placement is not None else None
+    if spec.placement is None or scheduling is None or scheduling.replica_scheduling_type != "Divided":
+        return False
+    requested = spec.reschedule_triggered_at
+    return (
+        is_workload(binding)
+        and not spec.components
+        and spec.placement.placement_ref is None
+        and status.scheduler_observed_generation == binding.metadata.generation
+        and (requested is None or (status.last_scheduled_time is not None and requested < status.last_scheduled_time))
+        and sum([target.replicas for target in spec.clusters]) == spec.replicas
+        and status.pending_approval is None
+        and binding_moves.stalled_condition_of(binding) is None
+        and bool(binding.metadata.annotations.get(well_known.APPLIED_PLACEMENT))
+    )
+
+
+BINDINGS_BY_DECISION = Index("bindings by what may change their decision", ResourceBinding, decision_states)
 CLUSTER_BINDINGS_BY_DECISION = Index(
-    "cluster bindings by the state of their decision", ClusterResourceBinding, decision_states
+    "cluster bindings by what may change their decision", ClusterResourceBinding, decision_states
 )
 
 
-def waiting_bindings(cluster: Cluster, view: View) -> list[Binding]:
-    """The bindings without a decision, and those that a drained cluster still has, in the order of `all_bindings`."""
-    found: list[Binding] = [
-        *view.by_index(BINDINGS_BY_DECISION, NOT_SCHEDULED),
-        *view.by_index(CLUSTER_BINDINGS_BY_DECISION, NOT_SCHEDULED),
-    ]
-    if is_drained(cluster, view.profile):
-        found += well_known.bindings_in_cluster(view, cluster.name)
+def bindings_in_states(states: Iterable[str], view: View) -> list[Binding]:
+    found: list[Binding] = []
+    for state in states:
+        found += [*view.by_index(BINDINGS_BY_DECISION, state), *view.by_index(CLUSTER_BINDINGS_BY_DECISION, state)]
+    return found
+
+
+def in_order(bindings: Iterable[Binding]) -> list[Binding]:
+    """Each binding once, in the order of `all_bindings`."""
     return sorted(
-        {key_of(binding): binding for binding in found}.values(),
+        {key_of(binding): binding for binding in bindings}.values(),
         key=lambda binding: (not binding.namespace, binding.namespace, binding.name),
     )
 
@@ -120,11 +156,19 @@ def bindings_of_placement_decision(
     page = new or old
     if page is None or (old is not None and new is not None and old.status == new.status):
         return
-    name = page.metadata.labels.get(PLACEMENT_LABEL, "")
-    for binding in well_known.all_bindings(view):
-        ref = binding.spec.placement.placement_ref if binding.spec.placement is not None else None
-        if ref is not None and ref.name == name and (ref.namespace or binding.namespace) == page.namespace:
-            yield key_of(binding)
+    placement = f"{page.namespace}/{page.metadata.labels.get(PLACEMENT_LABEL, '')}"
+    yield from map(key_of, view.by_index(BINDINGS_BY_PLACEMENT, placement))
+    yield from map(key_of, view.by_index(CLUSTER_BINDINGS_BY_PLACEMENT, placement))
+
+
+def placement_of_binding(binding: Binding) -> Iterable[str]:
+    """The Placement that the binding takes its candidates from, as `namespace/name`."""
+    ref = binding.spec.placement.placement_ref if binding.spec.placement is not None else None
+    return () if ref is None else (f"{ref.namespace or binding.namespace}/{ref.name}",)
+
+
+BINDINGS_BY_PLACEMENT = Index("bindings by Placement", ResourceBinding, placement_of_binding)
+CLUSTER_BINDINGS_BY_PLACEMENT = Index("cluster bindings by Placement", ClusterResourceBinding, placement_of_binding)
 
 
 def bindings_blocked_by(old: DisruptionBudget | None, new: DisruptionBudget | None, view: View) -> Iterable[Key]:
