@@ -3,7 +3,8 @@
 All workloads run in one lean cluster; its API server dies. Prints the virtual seconds from the failure until the cluster
 gets the taint that evacuates it (the decision), from there until the last replacement is ready, and the CPU time and
 writes per workload since the failure, members and probes included. A replica needs 5 to 7.5 seconds to start. Evictions are not slowed down (`eviction-rate`), which
-by default are 1.5 per second. Prints JSON; exits with 1 if replicas are missing.
+by default are 1.5 per second. Beside them stand the figures of one eviction in a recorded flow of a live Karmada.
+Prints JSON; exits with 1 if replicas are missing.
 """
 
 import argparse
@@ -27,6 +28,9 @@ LOST = "member0"
 CORDON = {"key": "bench", "effect": "NoSchedule"}
 SETTINGS = {"eviction-rate": 1000.0}
 STEP_SECONDS = 1.0
+KARMADA = {"writesPerWorkload": 68, "secondsFromTheDecisionToReady": 0.61}
+"""One Deployment in the flow `taint-noexecute`: 29 writes and 39 events on the host until the old Work is gone (0.79 s
+after the taint). Its pods are ready as soon as they are created. CPU was not recorded."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -35,7 +39,7 @@ def main(arguments: Sequence[str]) -> None:
     given = parser.parse_args(arguments)
     collect_garbage_as_servers_do()
     found = run_virtually(measure(given.workloads))
-    print(json.dumps({"part": "failover", "machine": machine(), **found}, indent=1))
+    print(json.dumps({"part": "failover", "machine": machine(), **found, "karmada": KARMADA}, indent=1))
     if found["readyReplicas"] < given.workloads * SHAPE.replicas:
         sys.exit(f"only {found['readyReplicas']} of {given.workloads * SHAPE.replicas} replicas are ready")
 

@@ -1,7 +1,8 @@
 """`make bench-peers`: the peers' algorithms and ours on the same scenarios, measured in the same run.
 
 Each peer is built from its latest published Go module. Decisions of that release that differ from the recorded tree
-(Karmada's division has changed since) are counted and named.
+(Karmada's division has changed since) are counted and named. Ends with the ratios of our rates to those of the version
+before; the figures are written to `bench/results/peers.json`.
 """
 
 import json
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +19,8 @@ import msgspec
 from bench import decide_ocm, ocm_scenarios
 from bench.decide_karmada import bindings_of, decide_batch
 from bench.karmada_scenarios import scenario
+from bench.processes import machine
+from bench.recorded import print_changes
 
 from trimtab.api.kind import to_wire
 from trimtab.api.kinds.cluster import Cluster
@@ -30,6 +34,7 @@ from trimtab.interpret.cel.expressions import compiler
 from trimtab.plugins import load
 
 HERE = Path(__file__).parent
+RESULTS = HERE.parent / "results"
 MODULES = {"karmada": "github.com/karmada-io/karmada", "ocm": "open-cluster-management.io/ocm"}
 SIZES = (100, 1000)
 OCM_SIZES = (100, 1000, 3000)
@@ -99,7 +104,8 @@ def our_decisions(inputs: dict[str, Any]) -> dict[str, tuple[float, list[dict[st
     return found
 
 
-def karmada() -> None:
+def karmada() -> Iterator[dict[str, Any]]:
+    """Prints the rates of both; yields ours."""
     print(f"\nKarmada {release('karmada')}, {MAX_BINDINGS} bindings of each strategy, decisions per CPU-second, warm")
     print(f"{'clusters':>8}  {'strategy':<18}{'Karmada':>10}{'Trimtab':>10}{'ratio':>8}  equal decisions")
     differing = set()
@@ -111,18 +117,15 @@ def karmada() -> None:
             equal = sum(one == other for one, other in zip(peer_result["decisions"], decisions, strict=True))
             if equal < MAX_BINDINGS:
                 differing.add(name)
-            print_row(
-                size,
-                name,
-                peer_result["count"] / peer_result["cpuSeconds"],
-                MAX_BINDINGS / seconds,
-                f"{equal} of {MAX_BINDINGS}",
-            )
+            theirs, ours = peer_result["count"] / peer_result["cpuSeconds"], MAX_BINDINGS / seconds
+            print_row(size, name, theirs, ours, f"{equal} of {MAX_BINDINGS}")
+            yield {"strategy": name, "clusters": size, "warm": round(ours)}
     if differing:
         print(f"Strategies whose decisions differ from the recorded tree: {', '.join(sorted(differing))}.")
 
 
-def ocm() -> None:
+def ocm() -> Iterator[dict[str, Any]]:
+    """Prints the rates of both; yields ours."""
     print(f"\nOpen Cluster Management {release('ocm')}, decisions per CPU-second, warm")
     print(f"{'clusters':>8}  {'variant':<18}{'OCM':>10}{'Trimtab':>10}{'ratio':>8}  equal decisions")
     for size in OCM_SIZES:
@@ -136,9 +139,9 @@ def ocm() -> None:
                 if our_names == outcome["clusters"]
                 else f"no ({len(set(our_names) & set(outcome['clusters']))} in common)"
             )
-            print_row(
-                size, variant, outcome["count"] / outcome["cpuSeconds"], decide_ocm.warm(snapshots, variant), equal
-            )
+            theirs, ours = outcome["count"] / outcome["cpuSeconds"], decide_ocm.warm(snapshots, variant)
+            print_row(size, variant, theirs, ours, equal)
+            yield {"strategy": f"Placement {variant}", "clusters": size, "warm": round(ours)}
 
 
 def peer_input(things: list[Object]) -> dict[str, Any]:
@@ -170,8 +173,10 @@ def main() -> int:
     load()
     for peer in MODULES:
         program(peer)
-    karmada()
-    ocm()
+    found = {"cells": [*karmada(), *ocm()], "machine": machine()}
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "peers.json").write_text(json.dumps(found, indent=1) + "\n")
+    print_changes("peers", found, sys.stdout)
     return 0
 
 
