@@ -79,10 +79,11 @@ async def run_with_clients(
     scenario: Scenario,
     sources: ViewSources | None = None,
     observers: Sequence[ReconcileObserver] = (),
+    others: Sequence[Controller] = (),
 ) -> None:
     state = ControlPlaneState(cache=Cache(own), clock=clock, profile=TRIMTAB, members=NoMembers(), sources=sources)
     state.reconcile_observers.extend(observers)
-    manager = ControllerManager(state, [chosen])
+    manager = ControllerManager(state, [chosen, *others])
     await manager.start()
     try:
         await scenario(Harness(user, manager))
@@ -97,6 +98,7 @@ def run_scenario(
     clock: Clock | None = None,
     sources: ViewSources | None = None,
     observers: Sequence[ReconcileObserver] = (),
+    others: Sequence[Controller] = (),
 ) -> None:
     """In process, on virtual time; `client` may be a class that misbehaves."""
 
@@ -105,20 +107,23 @@ def run_scenario(
         await server.start()
         try:
             user = LocalClient(server)
-            await run_with_clients(chosen, client(server), user, clock or LoopClock(), scenario, sources, observers)
+            own, time = client(server), clock or LoopClock()
+            await run_with_clients(chosen, own, user, time, scenario, sources, observers, others)
         finally:
             await server.stop()
 
     run_virtually(run())
 
 
-def run_scenario_over_tls(chosen: Controller, scenario: Scenario, folder: Path) -> None:
+def run_scenario_over_tls(
+    chosen: Controller, scenario: Scenario, folder: Path, others: Sequence[Controller] = ()
+) -> None:
     async def run() -> None:
         daemon = Daemon(folder, "127.0.0.1", 0)
         await daemon.start()
         clients = [KubeClient(load(daemon.kubeconfig)) for _ in range(2)]
         try:
-            await run_with_clients(chosen, clients[0], clients[1], WallClock(), scenario)
+            await run_with_clients(chosen, clients[0], clients[1], WallClock(), scenario, others=others)
         finally:
             for client in clients:
                 await client.close()

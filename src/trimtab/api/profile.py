@@ -154,6 +154,13 @@ class Profile(Value):
             "every step is taken, in the order of Karmada."
         ),
     ]
+    create_with_decision: Annotated[
+        bool,
+        Field(
+            "A new binding is decided before it is created, and created with its clusters; else it is created without, and "
+            "the scheduler adds them."
+        ),
+    ]
     expired_scores_requeue: Annotated[bool, Field("An expired score requeues the Placements that use it.")]
     keep_decisions_when_misconfigured: Annotated[
         bool, Field("A misconfigured Placement keeps its decisions; else they are emptied.")
@@ -261,6 +268,7 @@ TRIMTAB = Profile(
     record_routine_events=False,
     silent_restarts=True,
     skip_empty_steps=True,
+    create_with_decision=True,
     expired_scores_requeue=True,
     keep_decisions_when_misconfigured=True,
     decisions_sorted_by_score=True,
@@ -312,6 +320,7 @@ UPSTREAM = Profile(
     record_routine_events=True,
     silent_restarts=False,
     skip_empty_steps=False,
+    create_with_decision=False,
     expired_scores_requeue=False,
     keep_decisions_when_misconfigured=False,
     decisions_sorted_by_score=False,

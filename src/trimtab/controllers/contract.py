@@ -95,6 +95,17 @@ class WriteSequence(NamedTuple):
     steps: tuple[Object, ...]
 
 
+class CreateCompleted(NamedTuple):
+    """Create an object with what another controller decides about it, in one write where the server takes its status.
+
+    The controller `by` reconciles the object before it exists, and creates it. Where it does not run, the object is
+    created as it is. The next effect is carried out when the object exists.
+    """
+
+    wanted: Object
+    by: str
+
+
 class InCluster(NamedTuple):
     """Carry out the effect in a member cluster instead of the host."""
 
@@ -238,6 +249,7 @@ class RunScript(NamedTuple):
 Effect: TypeAlias = (
     Object
     | WriteSequence
+    | CreateCompleted
     | Ensure
     | Delete
     | RequeueAfter

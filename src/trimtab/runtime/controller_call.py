@@ -9,6 +9,7 @@ from trimtab.controllers.contract import Controller, Effect, ReconcileFault, Rec
 from trimtab.controllers.well_known import profile_namespace
 from trimtab.interpret.lua.questions import AnswerPending
 from trimtab.runtime.cache import CacheEntry
+from trimtab.runtime.drafts import with_creation
 from trimtab.runtime.view import ControlPlaneState, LiveView
 from trimtab.tasks import LoggedFailure
 
@@ -28,9 +29,12 @@ class ControllerCall:
         self.count = 0
 
     def find(self, key: Key) -> CacheEntry | None:
-        """The cached subject."""
+        """The cached subject, or the draft of one."""
         table = self._state.cache.find_table(key.kind)
-        return table.entries.get((key.namespace, key.name)) if table else None
+        entry = table.entries.get((key.namespace, key.name)) if table else None
+        if entry is None and (draft := self._state.drafts.find(key)) is not None:
+            return draft.entry
+        return entry
 
     def _view_of(self, key: Key, entry: CacheEntry | None, fault: ReconcileFault | None) -> LiveView:
         return LiveView(self._state, fault, self._profile_of(key, entry))
@@ -43,6 +47,17 @@ class ControllerCall:
 
         `faults` are those of the last attempts; the fault of a deleted object is removed.
         """
+        return [
+            (
+                key,
+                effects
+                if effects is None or (draft := self._state.drafts.find(key)) is None
+                else with_creation(effects, draft),
+            )
+            for key, effects in self._results(keys, faults)
+        ]
+
+    def _results(self, keys: list[Key], faults: dict[Key, ReconcileFault]) -> list[ReconcileResult]:
         self.count += len(keys)
         if self._controller.batch == 1:
             return [self._reconcile_one(key, faults) for key in keys]

@@ -52,7 +52,9 @@ from trimtab.controllers.contract import (
     never,
 )
 from trimtab.errors import ApiError, Conflict
+from trimtab.runtime.cache import CacheEntry
 from trimtab.runtime.controller_call import LOG_FIELDS, ControllerCall
+from trimtab.runtime.drafts import Draft, with_uid
 from trimtab.runtime.effects.executor import EffectExecutor
 from trimtab.runtime.effects.member_effects import MemberFault
 from trimtab.runtime.observers.reconcile_observers import ReconcileTimes
@@ -86,6 +88,8 @@ class Reconciler:
         self.queue: WorkQueue[Key] = WorkQueue(None if controller.priority is equal_priority else self._rank)
         self.triggers = ChangeTriggers(controller, state, self.queue.add)
         self._call = ControllerCall(controller, state)
+        self._drafts = state.drafts
+        self._drafts.add_receiver(controller.name, self.queue.add)
         self._effects = EffectExecutor(controller, state, self.queue.add)
         self._notes_triggered = controller.predicate is never and not controller.resumes
         self._triggered: set[Key] = set()
@@ -189,6 +193,7 @@ class Reconciler:
         """The reconcile of the key has ended: the key may be reconciled again."""
         if self._times is not None:
             self._times.end(key, had_effects=had_effects)
+        self._drafts.end(key)
         self.queue.done(key)
 
     def _observe_failure(self, key: Key, reason: str) -> None:
@@ -224,7 +229,10 @@ class Reconciler:
 
     async def _execute_effects(self, key: Key, effects: list[Effect]) -> None:
         try:
-            await self._effects.execute_all(key, effects)
+            if (draft := self._drafts.find(key)) is None:
+                await self._effects.execute_all(key, effects)
+            else:
+                await self._create(key, draft, effects)
             self._record_success(key, effects)
         except Conflict as conflict:
             log.debug("conflict, tried again: %s", conflict, extra=self._log_fields(key))
@@ -238,6 +246,18 @@ class Reconciler:
             log.warning("cannot reach the API server: %s", fault, extra=self._log_fields(key))
             self._observe_failure(key, type(fault).__name__)
             self.queue.retry(key)
+
+    async def _create(self, key: Key, draft: Draft, effects: list[Effect]) -> None:
+        """Create the object of a draft by the first effect, and carry out the others, which may refer to it."""
+        try:
+            await self._effects.execute_all(key, effects[:1])
+        except ApiError as fault:
+            self._drafts.end(key, fault)
+            raise
+        created = cast("CacheEntry", self._call.find(key))
+        self._drafts.finish(key)
+        await asyncio.sleep(0)  # the events of the controller that wanted the object come first
+        await self._effects.execute_all(key, list(with_uid(effects[1:], draft, created.typed.metadata.uid)))
 
     def _log_fields(self, key: Key, cluster: str = "") -> dict[str, str]:
         fields = {"controller": self.controller.name, "object": str(key)}

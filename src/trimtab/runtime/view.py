@@ -22,6 +22,7 @@ from trimtab.decide.workload_counts import WorkloadCounts
 from trimtab.interpret.cel.expressions import Evaluator
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.runtime.cache import Cache, CacheEntry, Table
+from trimtab.runtime.drafts import Drafts
 from trimtab.runtime.effects.event_recorder import EventRecorder
 from trimtab.runtime.fleet_cache import FleetCache
 from trimtab.runtime.observers.reconcile_observers import MemberWriteObserver, ReconcileObserver
@@ -118,6 +119,7 @@ class ControlPlaneState:
         self.workload_counts = WorkloadCountsCache(cache)
         cache.add_table_listener(self._forget_deleted_objects)
         self.recorder = EventRecorder(cache.client)
+        self.drafts = Drafts(cache)
         self.resources: dict[tuple[str, str], Resource] = {}
         self.reconcile_observers: list[ReconcileObserver] = []
         """Called after every reconcile; whoever observes is added before the reconcilers are built."""

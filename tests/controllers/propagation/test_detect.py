@@ -8,7 +8,7 @@ from trimtab.api.kinds.policy import PropagationPolicy, ResourceSelector
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers import well_known
-from trimtab.controllers.contract import Ensure, RecordEvent, RememberInProcess, RequeueAfter
+from trimtab.controllers.contract import CreateCompleted, Ensure, RecordEvent, RememberInProcess, RequeueAfter
 from trimtab.controllers.propagation import policy_matching
 from trimtab.controllers.propagation.detect import TEMPLATE, content_changed, detect, template_state
 from trimtab.controllers.propagation.template_scope import OWN_NAMESPACE
@@ -23,6 +23,12 @@ def view(*things, raws=(), **more) -> FakeView:
 
 def effects_of_type(effects, type_):
     return [effect for effect in effects if isinstance(effect, type_)]
+
+
+def bindings_in(effects) -> list[ResourceBinding]:
+    """The bindings that are written, also those that the scheduler completes first."""
+    found = (effect.wanted if isinstance(effect, CreateCompleted) else effect for effect in effects)
+    return effects_of_type(found, ResourceBinding)
 
 
 def test_template_is_claimed_first() -> None:
@@ -44,7 +50,7 @@ def test_search_for_a_policy_is_reported_only_where_there_is_no_claim() -> None:
 def test_claimed_template_gets_binding() -> None:
     template = claimed_template(deployment(replicas=4), policy())
     effects = list(detect(template, view(policy(), raws=[template])))
-    (made,) = effects_of_type(effects, ResourceBinding)
+    (made,) = bindings_in(effects)
     assert (made.name, made.namespace, made.spec.replicas) == ("web-deployment", "demo", 4)
     assert made.metadata.owner_references[0].uid == "uid-web"
     assert made.spec.resource.resource_version == "7"
@@ -54,29 +60,38 @@ def test_claimed_template_gets_binding() -> None:
     ]
 
 
+def test_only_a_new_binding_is_completed_by_the_scheduler() -> None:
+    template = claimed_template(deployment(), policy())
+    (made,) = effects_of_type(detect(template, view(policy(), raws=[template])), CreateCompleted)
+    assert (made.wanted.name, made.by) == ("web-deployment", "schedule")
+    assert effects_of_type(detect(template, view(policy(), binding(), raws=[template])), CreateCompleted) == []
+    upstream = view(policy(), raws=[template], profile=UPSTREAM)
+    assert effects_of_type(detect(template, upstream), CreateCompleted) == []
+
+
 def test_fields_of_other_writers_stay_in_the_binding() -> None:
     seen = binding(clusters={"m1": 3})
     template = claimed_template(deployment(replicas=5), policy())
-    (made,) = effects_of_type(detect(template, view(policy(), seen, raws=[template])), ResourceBinding)
+    (made,) = bindings_in(detect(template, view(policy(), seen, raws=[template])))
     assert made.spec.clusters == seen.spec.clusters
     assert made.spec.replicas == 5
 
 
 def test_correct_binding_is_not_written() -> None:
     template = claimed_template(deployment(), policy())
-    (made,) = effects_of_type(detect(template, view(policy(), raws=[template])), ResourceBinding)
+    (made,) = bindings_in(detect(template, view(policy(), raws=[template])))
     again = made.but(metadata=made.metadata.but(resource_version="12"))
-    assert effects_of_type(detect(template, view(policy(), again, raws=[template])), ResourceBinding) == []
+    assert bindings_in(detect(template, view(policy(), again, raws=[template]))) == []
 
 
 def test_template_seen_for_the_first_time_keeps_its_binding_only_if_works_are_rendered_in_this_process() -> None:
     template = claimed_template(deployment(), policy())
-    (made,) = effects_of_type(detect(template, view(policy(), raws=[template])), ResourceBinding)
+    (made,) = bindings_in(detect(template, view(policy(), raws=[template])))
     later = claimed_template(deployment(resourceVersion="9"), policy())
 
     def versions_written(*running: str) -> list[str]:
         restarted = view(policy(), made, raws=[later], settings={RUNNING: frozenset(running)})
-        written = effects_of_type(detect(later, restarted), ResourceBinding)
+        written = bindings_in(detect(later, restarted))
         return [one.spec.resource.resource_version for one in written]
 
     assert versions_written("detect", "dispatch") == []
@@ -86,7 +101,7 @@ def test_template_seen_for_the_first_time_keeps_its_binding_only_if_works_are_re
 def test_claim_of_deleted_policy_is_released() -> None:
     template = claimed_template(deployment(), policy())
     effects = list(detect(template, view(binding(), raws=[template])))
-    (released,) = effects_of_type(effects, ResourceBinding)
+    (released,) = bindings_in(effects)
     (unclaimed,) = effects_of_type(effects, Ensure)
     assert well_known.PP_ID not in released.metadata.labels
     assert unclaimed.wanted["metadata"]["labels"] == {}
@@ -98,9 +113,9 @@ def test_lazy_policy_applies_with_next_user_edit() -> None:
     seen = view(lazy, raws=[template])
     key = well_known.ref_of_raw(template)._replace(uid="")
     seen.memory[TEMPLATE, key] = template_state(template, None)
-    assert effects_of_type(detect(template, seen), ResourceBinding) == []
+    assert bindings_in(detect(template, seen)) == []
     edited = claimed_template(deployment(replicas=9), lazy)
-    assert len(effects_of_type(detect(edited, seen), ResourceBinding)) == 1
+    assert len(bindings_in(detect(edited, seen))) == 1
 
 
 def test_resource_version_in_binding_follows_user_and_policy_changes_but_not_status() -> None:
@@ -108,16 +123,14 @@ def test_resource_version_in_binding_follows_user_and_policy_changes_but_not_sta
     template = claimed_template(deployment(), rule)
     first = view(rule, raws=[template])
     effects = list(detect(template, first))
-    (created,) = effects_of_type(effects, ResourceBinding)
+    (created,) = bindings_in(effects)
     (known,) = effects_of_type(effects, RememberInProcess)
 
     def version(policy: PropagationPolicy, annotations: dict[str, str] | None = None) -> list[str]:
         reported = claimed_template(deployment(resourceVersion="9", annotations=annotations or {}), policy)
         seen = view(policy, created, raws=[reported])
         seen.memory[known.topic, known.key] = known.value
-        return [
-            effect.spec.resource.resource_version for effect in effects_of_type(detect(reported, seen), ResourceBinding)
-        ]
+        return [effect.spec.resource.resource_version for effect in bindings_in(detect(reported, seen))]
 
     assert version(rule) == []
     assert version(rule.but(metadata=rule.metadata.but(generation=2))) == ["9"]
@@ -165,7 +178,7 @@ def test_policy_waits_for_dependent_overrides() -> None:
     waiting = policy(dependent_overrides=("missing",))
     template = claimed_template(deployment(), waiting)
     effects = list(detect(template, view(waiting, raws=[template])))
-    assert effects_of_type(effects, ResourceBinding) == []
+    assert bindings_in(effects) == []
     assert "missing" in effects_of_type(effects, RecordEvent)[0].message
     effects = list(detect(deployment(), view(waiting, raws=[deployment()], profile=UPSTREAM)))
     assert [type(effect) for effect in effects] == [RequeueAfter]

@@ -102,10 +102,10 @@ def bindings_of_cluster(old: Cluster | None, new: Cluster | None, view: View) ->
 def needs_report(old: Binding | None, new: Binding) -> bool:
     """Whether a change of the binding itself needs a report.
 
-    A binding without clusters and without FullyApplied needs none: its first Works trigger the report.
+    A new binding and one without clusters need none as long as they have no FullyApplied: Works trigger the first report.
     """
     reported = find_condition(new.status.conditions, "FullyApplied") is not None
-    if not reported and not expected_clusters(old or new):
+    if not reported and (old is None or not expected_clusters(old)):
         return False
     return (
         old is None

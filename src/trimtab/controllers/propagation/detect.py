@@ -12,6 +12,7 @@ from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBind
 from trimtab.api.value import Key, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import (
+    CreateCompleted,
     Effect,
     Ensure,
     RecordEvent,
@@ -244,7 +245,7 @@ def sync_binding(template: Raw, policy: Policy, view: View, *, is_changed: bool)
         )
     if wanted == seen:
         return
-    yield wanted
+    yield CreateCompleted(wanted, by="schedule") if seen is None and view.profile.create_with_decision else wanted
     yield RecordEvent(ref, "ApplyPolicySucceed", f"{describe_apply(policy)} succeed", SOURCE)
 
 

@@ -17,6 +17,7 @@ from trimtab.controllers.contract import (
     AccessAnswer,
     CheckAccess,
     Controller,
+    CreateCompleted,
     Delete,
     Effect,
     Ensure,
@@ -95,6 +96,12 @@ class EffectExecutor:
                 await self._host.delete(effect)
             case WriteSequence(steps):
                 await self._host.write_in_order(steps)
+            case CreateCompleted(wanted, by):
+                await (
+                    self._state.drafts.create(by, wanted)
+                    if self._state.drafts.accepts(by)
+                    else self._host.write(wanted)
+                )
             case _:
                 await self._host.write(effect)
 

@@ -48,7 +48,7 @@ class HostEffects:
         table = self._state.cache.table(resource_of(kind))
         entry = table.entries.get((wanted.metadata.namespace, wanted.metadata.name))
         if entry is None or not wanted.metadata.resource_version:
-            await self._create(table, wanted)
+            await self._create(table, wanted, is_whole=kind.group == GROUP)
             return
         cached = entry.typed
         if entry.revision != wanted.metadata.resource_version:
@@ -60,7 +60,11 @@ class HostEffects:
 
     async def write_in_order(self, steps: Sequence[Object]) -> None:
         """Write the steps in order; in one write, which is the last step, where the server takes spec and status together."""
-        await self.write(*(steps[-1:] if self._state.client.takes_status else steps))
+        last = steps[-1]
+        if not last.metadata.resource_version:
+            await self._create(self._state.cache.table_of(type(last)), last, is_whole=True)
+        else:
+            await self.write(*(steps[-1:] if self._state.client.takes_status else steps))
 
     def _writes_between(self, before: Object, after: Object, raw: Raw) -> Iterator[Write]:
         whole = self._state.client.takes_status
@@ -105,19 +109,22 @@ class HostEffects:
             typed=True,
         )
 
-    async def _create(self, table: Table, wanted: Object) -> None:
+    async def _create(self, table: Table, wanted: Object, *, is_whole: bool) -> None:
+        """Create an object; `is_whole`: with its status, where the server takes it.
+
+        Kinds of peers are else created as their controllers do: the status is a write of its own.
+        """
         body = to_wire(wanted)
         status = body.get("status")
         self._writer.writes += 1
         client, kind = self._state.client, kind_of(wanted)
-        # Kinds of peers are created as their controllers do: the status is a write of its own.
-        whole = bool(status) and client.takes_status and kind.group == GROUP
+        whole = bool(status) and client.takes_status and is_whole
         created = await client.create(
             table.resource, body, manager=self._writer.field_manager, typed=True, with_status=whole
         )
         table.put(created)
         if status and kind.status and not whole:
-            table.put(await self._send_patch(table.resource, created, Write("status", {"status": status})))
+            await self._patch(table, created, Write("status", {"status": status}), begun=True)
 
     async def ensure(self, effect: Ensure) -> None:
         """Make an object of any kind on the host as wanted."""

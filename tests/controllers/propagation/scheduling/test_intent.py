@@ -7,7 +7,7 @@ from msgspec.json import encode
 from views import FakeView
 
 from trimtab.api.kinds.rebalancer import RebalancerSpec, WorkloadRebalancer
-from trimtab.api.kinds.work import Binding, PreviousPlacement, TargetCluster
+from trimtab.api.kinds.work import Binding, BindingStatus, PreviousPlacement, TargetCluster
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Meta, Object
 from trimtab.controllers import well_known
@@ -47,6 +47,17 @@ def drained(name: str) -> Object:
 
 def test_a_settled_binding_is_left_alone() -> None:
     assert intent_in(settled(binding(clusters={"m1": 2}, placement=placement(replicaScheduling=EVENLY)))) is None
+
+
+def test_a_binding_that_was_created_with_its_clusters_but_without_its_status_is_decided_again() -> None:
+    """The process ended between the two requests that a remote API server takes."""
+    subject = settled(binding(clusters={"m1": 2}, placement=placement(replicaScheduling=EVENLY)))
+    unreported = subject.but(status=BindingStatus())
+    found = intent_in(unreported)
+    assert found is not None
+    assert (found.cause, dict(found.request.placed)) == ("", {"m1": 2})
+    clusters = [cluster("m1"), cluster("m2")]
+    assert intent_of(unreported, Fleet.of(clusters), GATES, FakeView(clusters, profile=UPSTREAM)) is None
 
 
 def test_a_drained_cluster_is_left_without_its_share() -> None:

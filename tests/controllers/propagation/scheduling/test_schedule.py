@@ -20,11 +20,12 @@ from trimtab.api.kinds.disruption import (
 )
 from trimtab.api.kinds.ocm_placement import ClusterDecision, PlacementDecision, PlacementDecisionStatus
 from trimtab.api.kinds.rebalancer import RebalancerSpec, WorkloadRebalancer
-from trimtab.api.kinds.work import Binding, Component, GracefulEvictionTask, HeldReplicas, TargetCluster
+from trimtab.api.kinds.work import Binding, BindingStatus, Component, GracefulEvictionTask, HeldReplicas, TargetCluster
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
 from trimtab.controllers import well_known
+from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import RecordEvent, RequeueAfter, ReserveCapacity, WriteSequence
 from trimtab.controllers.movement import state
 from trimtab.controllers.propagation.scheduling.schedule import schedule
@@ -393,6 +394,22 @@ def test_preserve_available_keeps_ready_replicas_despite_weights(placed: Any, re
     view = FakeView([subject, *clusters, job], fleet=FixedFleet(clusters), raws=[deployment()])
     after = binding_writes([effect for _, effect in schedule([subject], view)])[-1]
     assert replicas_by_cluster(after) == then
+
+
+def test_decision_without_its_status_is_reported_later() -> None:
+    """The process ended after it had created the binding with its clusters."""
+    subject = requested_binding({"m1": 1, "m2": 1}, rule={"replicaScheduling": EVENLY})
+    subject = subject.but(
+        spec=subject.spec.but(reschedule_triggered_at=None),
+        status=BindingStatus(),
+        metadata=subject.metadata.but(generation=1),
+    )
+    clusters = [ready_cluster("m1"), ready_cluster("m2")]
+    view = FakeView([subject, *clusters], fleet=FixedFleet(clusters), raws=[deployment()])
+    (after,) = binding_writes([effect for _, effect in schedule([subject], view)])
+    assert after.spec == subject.spec
+    assert is_condition_true(after.status.conditions, "Scheduled")
+    assert after.status.scheduler_observed_generation == 1
 
 
 @pytest.mark.parametrize(("profile", "triggered"), [(TRIMTAB, 1), (UPSTREAM, 0)])

@@ -66,7 +66,7 @@ def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: FeatureGates, view
         return SchedulingIntent("Drain", request_for(rest, view, offered))
     if unchanged and offered is not None and (intent := intent_of_new_candidates(binding, offered, view)) is not None:
         return intent
-    if reason == "None":
+    if reason == "None" and not lacks_result(binding, view):
         return None
     request = request_for(binding, view, offered)
     if is_new_request:
@@ -76,6 +76,12 @@ def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: FeatureGates, view
         cause = "Drain" if leaves else CAUSE_OF_TRIGGER.get(reason, "")
         return SchedulingIntent(cause, request, is_policy_edit=reason == "PlacementChanged")
     return intent_of_reschedule(binding, request, view)
+
+
+def lacks_result(binding: Binding, view: View) -> bool:
+    """Whether the process that created the binding with its clusters ended before it wrote the status."""
+    is_new = not binding.status.scheduler_observed_generation and not binding.status.conditions
+    return is_new and bool(binding.spec.clusters) and view.profile.create_with_decision
 
 
 def is_requested_in_second_of_decision(binding: Binding, view: View) -> bool:

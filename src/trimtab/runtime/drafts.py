@@ -1,0 +1,114 @@
+"""Objects that one controller wants to create and another one completes first, so that both are one write.
+
+    detect   -> CreateCompleted(binding, by="schedule"), and waits
+    schedule -> reconciles the draft like an object of the cache; its changes of it are part of the create
+    detect   -> goes on with its next effect: the binding exists
+
+Nothing is lost when the process ends in between: the first controller has not finished its key, and reconciles it again.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from trimtab.api.kind import kind_of, to_wire
+from trimtab.api.value import Key, Object
+from trimtab.controllers.contract import (
+    Effect,
+    RecordEvent,
+    Ref,
+    RememberInProcess,
+    ReserveCapacity,
+    RunScript,
+    WriteSequence,
+)
+from trimtab.controllers.well_known import ref_of
+from trimtab.errors import Conflict
+from trimtab.runtime.cache import Cache, CacheEntry
+
+
+class Draft(NamedTuple):
+    """An object that does not exist yet."""
+
+    wanted: Object
+    entry: CacheEntry
+    """As the cache would have it."""
+    created: "asyncio.Future[None]"
+
+
+class Drafts:
+    """The drafts of one control plane, by the keys that their objects will have."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._receivers: dict[str, Callable[[Key], None]] = {}
+        self._drafts: dict[Key, Draft] = {}
+
+    def add_receiver(self, controller: str, enqueue: Callable[[Key], None]) -> None:
+        """This controller runs here and can complete drafts."""
+        self._receivers[controller] = enqueue
+
+    def accepts(self, controller: str) -> bool:
+        return controller in self._receivers
+
+    async def create(self, controller: str, wanted: Object) -> None:
+        """Return when the controller has created the object; raises what its write raised."""
+        kind = kind_of(wanted)
+        key = Key(kind.id, wanted.namespace, wanted.name)
+        if key in self._drafts:
+            raise Conflict("another draft of this object is being created", kind=kind.plural, name=wanted.name)
+        entry = CacheEntry(to_wire(wanted), kind)
+        entry.typed = wanted
+        created = asyncio.get_running_loop().create_future()
+        self._drafts[key] = Draft(wanted, entry, created)
+        self._receivers[controller](key)
+        try:
+            await created
+        finally:
+            self._drafts.pop(key, None)
+
+    def find(self, key: Key) -> Draft | None:
+        """The draft with this key, as long as the cache has no such object."""
+        draft = self._drafts.get(key)
+        if draft is None:
+            return None
+        table = self._cache.find_table(key.kind)
+        return None if table is not None and (key.namespace, key.name) in table.entries else draft
+
+    def finish(self, key: Key) -> None:
+        """The object was created."""
+        draft = self._drafts.get(key)
+        if draft is not None and not draft.created.done():
+            draft.created.set_result(None)
+
+    def end(self, key: Key, failure: BaseException | None = None) -> None:
+        """The reconcile of the key has ended: whoever waits for an object that was not created tries again."""
+        draft = self._drafts.get(key)
+        if draft is not None and not draft.created.done():
+            draft.created.set_exception(
+                failure or Conflict("its draft was not created", kind=kind_of(draft.wanted).plural, name=key.name)
+            )
+
+
+def with_creation(effects: Sequence[Effect], draft: Draft) -> list[Effect]:
+    """The effects of a reconcile of a draft: memory that others must see at once, the create, and then the rest."""
+    if effects and isinstance(effects[0], RunScript):
+        return list(effects)
+    created = next((one for one in effects if type(one) is type(draft.wanted)), draft.wanted)
+    reserved = [one for one in effects if isinstance(one, ReserveCapacity)]
+    others = [one for one in effects if one is not created and not isinstance(one, ReserveCapacity)]
+    return [*reserved, WriteSequence((created,)), *others]
+
+
+def with_uid(effects: Sequence[Effect], draft: Draft, uid: str) -> Iterator[Effect]:
+    """The effects with the uid of the created object, where they refer to it."""
+    before = ref_of(draft.wanted)
+    after = before._replace(uid=uid)
+    for effect in effects:
+        match effect:
+            case RecordEvent(about) if about == before:
+                yield effect._replace(about=after)
+            case RememberInProcess(_, Ref() as key) if key == before:
+                yield effect._replace(key=after)
+            case _:
+                yield effect
