@@ -215,7 +215,19 @@ def test_status_of_a_completed_object_is_part_of_the_create_or_follows_it(tmp_pa
         assert made["status"]["conditions"][0]["type"] == "Scheduled"
         assert made["status"]["schedulerObservedGeneration"] == made["metadata"]["generation"] == 1
 
+    class InterferingClient(LocalClient):
+        """Takes the status in a second request, before which somebody else writes the object."""
+
+        takes_status = False
+
+        async def create(self, resource, obj, **more):
+            created = await super().create(resource, obj, **more)
+            if resource == BINDINGS:
+                await super().patch(resource, "default", "a", {"metadata": {"annotations": {"theirs": "yes"}}})
+            return created
+
     run_scenario(wanter, scenario, others=[registry["completer"]])
+    run_scenario(wanter, scenario, client=InterferingClient, others=[registry["completer"]])
     run_scenario_over_tls(wanter, scenario, tmp_path, others=[registry["completer"]])
 
 
@@ -227,7 +239,7 @@ def test_only_one_draft_of_an_object_is_created_at_a_time() -> None:
         first = asyncio.ensure_future(drafts.create("completer", secret))
         await asyncio.sleep(0)
         with pytest.raises(Conflict, match="another draft"):
-            await drafts.create("completer", secret)
+            await asyncio.wait_for(drafts.create("completer", secret), timeout=5)
         key = Key("secrets", "default", "a")
         assert queued == [key]
         assert drafts.find(key) is not None
