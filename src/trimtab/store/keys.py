@@ -10,7 +10,7 @@ ROOT = "/registry/"
 _OWN_ROOT = "/trimtab/"
 CORE = "core"
 """Stands for the API group without a name."""
-_RESOURCE_PREFIX = re.compile("(?:[^/]*/){4}")
+_RESOURCE_PREFIX = re.compile("[^/]*/[^/]*/[^/]*/[^/]*/")
 
 
 def group_prefix(group: str) -> str:

@@ -13,7 +13,7 @@ from trimtab.server.registry.object_preparation import ObjectPreparation
 from trimtab.server.registry.object_schema import DesiredObject
 from trimtab.server.request.options import WriteOptions
 from trimtab.server.resources import ObjectPath, ResourceCatalogue, ServedResource
-from trimtab.server.storage.object_codec import pack
+from trimtab.server.storage.object_codec import event_memo, pack
 from trimtab.store.store import Store
 from trimtab.store.txn import ABSENT, PutKey
 
@@ -45,12 +45,12 @@ class BatchCreation:
         now = timestamp(self._clock.now())
         for obj in objects:
             where = ObjectPath(served, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
-            attributes = Attributes("CREATE", where, caller)
+            key, attributes = where.key, Attributes("CREATE", where, caller)
             self._admission.check_namespace(attributes)
             new = await self._preparation.new_object(DesiredObject(obj), options, attributes, now)
-            if where.key in puts or self._admission.transaction_checks(attributes, new):
+            if key in puts or self._admission.transaction_checks(attributes, new):
                 return ()
-            puts[where.key] = put_new(served, where.key, new)
+            puts[key] = put_new(served, key, new)
         return await self._commits.create_together(served, puts.values())
 
     async def create_missing(self, objects: Iterable[Raw], caller: Caller) -> None:
@@ -79,7 +79,7 @@ class BatchCreation:
             with contextlib.suppress(ApiError):
                 self._admission.check_namespace(attributes)
                 new = await self._preparation.new_event(event, attributes, now)
-                put = PutKey(where.key, pack(new))
+                put = PutKey(where.key, pack(new), memo=event_memo(served, new))
                 if checks := self._admission.transaction_checks(attributes, new):
                     await self._commits.commit(served, put, *checks)
                 else:
