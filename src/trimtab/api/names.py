@@ -1,14 +1,15 @@
 """Validation of names, label keys and label values, with the error messages of Kubernetes."""
 
 import re
+from collections.abc import Callable
 
 from trimtab.api.text_cache import cache_short_texts
 
 _NAME_PART = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z")
-_LABEL_VALUE = re.compile(r"(?:(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z")
-_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*\Z")
-_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?\Z")
-_SERVICE = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?\Z")
+_LABEL_VALUE = r"(?:(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z"
+_SUBDOMAIN = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*\Z"
+_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?\Z"
+_SERVICE = r"[a-z](?:[-a-z0-9]*[a-z0-9])?\Z"
 
 SUBDOMAIN_TEXT = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
@@ -42,18 +43,26 @@ _QUALIFIED_TEXT = (
 )
 
 
-def _faults(text: str, pattern: re.Pattern[str], message: str, limit: int) -> list[str]:
-    faults = [f"must be no more than {limit} bytes"] if len(text.encode()) > limit else []
-    return faults if pattern.match(text) else [*faults, message]
+def _name_check(pattern: str, message: str, limit: int) -> Callable[[str], list[str]]:
+    """A function that returns the errors of a name with this pattern, which only ASCII text matches."""
+    has_form = re.compile(pattern).match
+
+    def faults(text: str) -> list[str]:
+        is_formed = has_form(text)
+        if is_formed and len(text) <= limit:
+            return []
+        too_long = [f"must be no more than {limit} bytes"] if len(text.encode()) > limit else []
+        return too_long if is_formed else [*too_long, message]
+
+    return faults
 
 
-def subdomain_faults(name: str) -> list[str]:
-    return _faults(name, _SUBDOMAIN, SUBDOMAIN_TEXT, 253)
-
-
-def label_faults(name: str) -> list[str]:
-    """The errors of a DNS-1123 label."""
-    return _faults(name, _LABEL, LABEL_TEXT, 63)
+subdomain_faults = _name_check(_SUBDOMAIN, SUBDOMAIN_TEXT, 253)
+label_faults = _name_check(_LABEL, LABEL_TEXT, 63)
+"""The errors of a DNS-1123 label."""
+service_name_faults = _name_check(_SERVICE, SERVICE_TEXT, 63)
+"""The errors of a DNS-1035 label."""
+label_value_faults = _name_check(_LABEL_VALUE, _LABEL_VALUE_TEXT, 63)
 
 
 def path_segment_faults(name: str) -> list[str]:
@@ -61,15 +70,6 @@ def path_segment_faults(name: str) -> list[str]:
     if name in {".", ".."}:
         return [f"may not be '{name}'"]
     return [f"may not contain '{part}'" for part in ("/", "%") if part in name]
-
-
-def service_name_faults(name: str) -> list[str]:
-    """The errors of a DNS-1035 label."""
-    return _faults(name, _SERVICE, SERVICE_TEXT, 63)
-
-
-def label_value_faults(value: str) -> list[str]:
-    return _faults(value, _LABEL_VALUE, _LABEL_VALUE_TEXT, 63)
 
 
 def qualified_name_faults(key: str) -> list[str]:
