@@ -58,10 +58,11 @@ def _check_template(spec: Raw, *, absent_matches: bool = False) -> Iterator[Caus
 
 
 def _check_restart_policy(spec: Raw) -> Iterator[Cause]:
-    policy = object_at(spec, "template", "spec").get("restartPolicy")
+    pod = object_at(spec, "template", "spec")
+    policy = pod.get("restartPolicy")
     if policy != "Always":
         yield not_supported("spec.template.spec.restartPolicy", policy or "", ["Always"])
-    if object_at(spec, "template", "spec").get("activeDeadlineSeconds") is not None:
+    if pod.get("activeDeadlineSeconds") is not None:
         yield forbidden(
             "spec.template.spec.activeDeadlineSeconds", "activeDeadlineSeconds in ReplicaSet is not Supported"
         )
