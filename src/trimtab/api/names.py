@@ -1,7 +1,7 @@
 """Validation of names, label keys and label values, with the error messages of Kubernetes."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from trimtab.api.text_cache import cache_short_texts
 
@@ -72,17 +72,12 @@ def path_segment_faults(name: str) -> list[str]:
     return [f"may not contain '{part}'" for part in ("/", "%") if part in name]
 
 
-def qualified_name_faults(key: str) -> list[str]:
-    """The errors of a label or annotation key."""
-    return list(_qualified_name_faults(key))
-
-
 @cache_short_texts(4096)
-def _qualified_name_faults(key: str) -> list[str]:
-    """Cached, because the same keys are checked over and over."""
+def qualified_name_faults(key: str) -> Sequence[str]:
+    """The errors of a label or annotation key; cached, because the same keys are checked over and over."""
     parts = key.split("/")
     if len(parts) > 2:
-        return [_QUALIFIED_TEXT]
+        return (_QUALIFIED_TEXT,)
     faults = []
     name = parts[-1]
     if len(parts) == 2:
@@ -94,4 +89,4 @@ def _qualified_name_faults(key: str) -> list[str]:
         faults.append("name part must be non-empty")
     elif len(name) > 63:
         faults.append("name part must be no more than 63 bytes")
-    return faults if _NAME_PART.match(name) else [*faults, _NAME_PART_TEXT]
+    return tuple(faults) if _NAME_PART.match(name) else (*faults, _NAME_PART_TEXT)
