@@ -73,11 +73,14 @@ class BatchCreation:
     async def record_events(self, served: ServedResource, events: Iterable[Raw], caller: Caller) -> None:
         """Create complete Events of this process in one transaction, without managedFields; drop refused ones."""
         writes, now = [], timestamp(self._clock.now())
+        open_namespaces: set[str] = set()
         for event in events:
             where = ObjectPath(served, event["metadata"]["namespace"], event["metadata"]["name"])
             attributes = Attributes("CREATE", where, caller)
             with contextlib.suppress(ApiError):
-                self._admission.check_namespace(attributes)
+                if where.namespace not in open_namespaces:
+                    self._admission.check_namespace(attributes)
+                    open_namespaces.add(where.namespace)
                 new = await self._preparation.new_event(event, attributes, now)
                 put = PutKey(where.key, pack(new), memo=event_memo(served, new))
                 if checks := self._admission.transaction_checks(attributes, new):
