@@ -85,9 +85,11 @@ class _SchemaCheck:
             or not value.keys() >= self._required
         ):
             return self._fast_check.accepts(value)
-        return all(
-            self._member(key).accepts(item, old.get(key)) for key, item in value.items() if item is not old.get(key)
-        )
+        for key, item in value.items():
+            before = old.get(key)
+            if item is not before and not self._member(key).accepts(item, before):
+                return False
+        return True
 
     @cached_property
     def _full_check(self) -> Check | None:

@@ -163,6 +163,8 @@ def metadata_with_path(where: ObjectPath, obj: Raw) -> Raw:
 def check_identity(served: ServedResource, old: Raw, new: Raw, *, replaces: bool) -> None:
     """Raise if the new object was derived from another version than the current one, or is another object."""
     metadata = new["metadata"]
+    if metadata is old:  # the change is about other parts of the object
+        return
     name = metadata.get("name", "")
     version, uid = metadata.get("resourceVersion") or "", metadata.get("uid") or ""
     if uid and uid != (current_uid := old.get("uid", "")):

@@ -228,6 +228,8 @@ def _uid_without_object(where: ObjectPath, uid: str) -> Conflict:
 
 
 def _check_path(new: Raw, old: Raw) -> None:
+    if new is old:
+        return
     if new.get("name") != old["name"]:
         raise BadRequest(
             f"the name of the object ({new.get('name', '')}) does not match the name on the URL ({old['name']})"

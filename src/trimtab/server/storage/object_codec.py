@@ -57,9 +57,10 @@ def pack(obj: Raw) -> bytes:
         value = bytes(memoryview(orjson.dumps(stored)))
     except orjson.JSONEncodeError as error:  # nested more deeply than can be sent
         raise TooLarge(f"the object cannot be stored: {error}") from None
-    if len(value) > MAX_OBJECT_BYTES:
-        raise TooLarge(f"the object cannot be stored: it has {len(value)} bytes; the limit is {MAX_OBJECT_BYTES}")
-    if has_more_values(value, MAX_OBJECT_NODES):
+    size = len(value)
+    if size > MAX_OBJECT_BYTES:
+        raise TooLarge(f"the object cannot be stored: it has {size} bytes; the limit is {MAX_OBJECT_BYTES}")
+    if size > MAX_OBJECT_NODES and has_more_values(value, MAX_OBJECT_NODES):
         raise TooLarge(f"the object cannot be stored: it has more than {MAX_OBJECT_NODES} values")
     return value
 
