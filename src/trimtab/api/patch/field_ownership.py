@@ -268,6 +268,8 @@ def _compare_values(old: Any, new: Any, schema: MergeSchema) -> Any:
 
 def _compare_items(old: Any, new: Any, schema: MergeSchema) -> Any:
     """`_compare_values` for two different values that are not both maps."""
+    if old is None and _is_granular(new, schema):
+        return {element: node for element, node in all_fields(new, schema).items() if element != "."}, {}, {}
     if not (_is_granular(old, schema) or _is_granular(new, schema)):
         return _LEAF_CHANGED
     before, after = _members_by_element(old, schema), _members_by_element(new, schema)
