@@ -42,7 +42,9 @@ def name_causes(metadata: Raw, kind_id: str) -> list[Cause]:
         causes += [invalid("metadata.generateName", stem, fault) for fault in _name_faults(candidate, kind_id)]
     if not name:
         return [*causes, required("metadata.name", "name or generateName is required")]
-    return causes + [invalid("metadata.name", name, fault) for fault in _name_faults(name, kind_id)]
+    if faults := _name_faults(name, kind_id):
+        causes += [invalid("metadata.name", name, fault) for fault in faults]
+    return causes
 
 
 def _annotation_causes(annotations: Raw) -> list[Cause]:
