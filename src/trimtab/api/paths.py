@@ -10,6 +10,7 @@ from typing import Any
 
 from trimtab.api.value import Raw
 
+
 def value_at(obj: Any, *path: str) -> Any:
     """The value at `path`, or None when any step is missing."""
     for step in path:

@@ -293,13 +293,12 @@ def _embedded_object_check(schema: Raw) -> NodeCheck | None:
 
 def _embedded_object_causes(value: Raw, path: str) -> Iterator[Cause]:
     for key in ("apiVersion", "kind"):
-        where = _member_path(path, key)
         if key not in value:
-            yield required(where, "must not be empty")
+            yield required(_member_path(path, key), "must not be empty")
         elif not isinstance(value[key], str):
-            yield invalid(where, value[key], "must be a string")
+            yield invalid(_member_path(path, key), value[key], "must be a string")
         elif not value[key]:
-            yield invalid(where, value[key], "must not be empty")
+            yield invalid(_member_path(path, key), value[key], "must not be empty")
     if str(value.get("apiVersion", "")).count("/") > 1:
         where = _member_path(path, "apiVersion")
         yield invalid(where, value["apiVersion"], f"unexpected GroupVersion string: {value['apiVersion']}")

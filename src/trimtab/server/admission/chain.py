@@ -18,7 +18,6 @@ from trimtab.store.keys import key_below, resource_prefix
 from trimtab.store.records import StoredEntry
 from trimtab.store.txn import Proposal
 
-
 _NAMESPACES = resource_prefix("", "namespaces")
 
 

@@ -45,13 +45,11 @@ _partial_decoder = msgspec.json.Decoder(_PartialObject)
 def pack(obj: Raw) -> bytes:
     """The stored form of an object."""
     metadata = {**obj["metadata"]}
-    if "resourceVersion" in metadata:
-        del metadata["resourceVersion"]
+    metadata.pop("resourceVersion", None)
     stored = {"metadata": metadata, **obj}
     stored["metadata"] = metadata  # keeps its first position
     for key in _OMITTED_FIELDS:
-        if key in stored:
-            del stored[key]
+        stored.pop(key, None)
     try:
         # a copy of its own size: orjson's result keeps the whole output buffer alive
         value = bytes(memoryview(orjson.dumps(stored)))
