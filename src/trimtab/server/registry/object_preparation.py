@@ -188,6 +188,8 @@ def check_identity(served: ServedResource, old: Raw, new: Raw, *, replaces: bool
             )
             raise api_errors.invalid(served.resource, served.group, name, [cause])
         return
+    if version == old["resourceVersion"]:
+        return
     number = parse_version(version)
     if number is None:
         raise api_errors.unclassified_error(f'strconv.ParseUint: parsing "{version}": invalid syntax')
