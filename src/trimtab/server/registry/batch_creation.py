@@ -1,6 +1,5 @@
 """Creates many objects in one transaction, for callers inside this process."""
 
-import contextlib
 from collections.abc import Iterable, Sequence
 
 from trimtab.api.value import Raw
@@ -77,7 +76,7 @@ class BatchCreation:
         for event in events:
             where = ObjectPath(served, event["metadata"]["namespace"], event["metadata"]["name"])
             attributes = Attributes("CREATE", where, caller)
-            with contextlib.suppress(ApiError):
+            try:
                 if where.namespace not in open_namespaces:
                     self._admission.check_namespace(attributes)
                     open_namespaces.add(where.namespace)
@@ -87,5 +86,7 @@ class BatchCreation:
                     await self._commits.commit(served, put, *checks)
                 else:
                     writes.append(put)
+            except ApiError:
+                continue
         if writes:
             await self._store.commit(writes)
