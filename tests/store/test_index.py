@@ -153,3 +153,12 @@ def test_a_restored_log_holds_no_more_plain_values_than_the_limit() -> None:
     index.restore([LogRow(number, key, value, number) for number, key in enumerate(keys, 2)], 6)
     assert [index.entries[key].held_size == len(value) for key in keys] == [False, False, False, True, True]
     assert [index.entries[key].value for key in keys] == [value] * 5
+
+
+@pytest.mark.parametrize("prefix", ["/registry/", "/registry/example.com/widgets/"])
+def test_watch_that_is_up_to_date_stays_at_its_revision(prefix: str) -> None:
+    index = index_with_updates("/registry/example.com/widgets/a")
+    assert list(index.events_since(prefix, 2, limit=10)[0]) == []
+    assert index.events_since(prefix, 2, limit=10)[1] == 2
+    assert index.events_since(prefix, 9, limit=10)[1] == 9
+    assert [event.revision for event in index.events_since(prefix, 1, limit=10)[0]] == [2]

@@ -1,14 +1,15 @@
 """Validation of names, label keys and label values, with the error messages of Kubernetes."""
 
 import re
+from collections.abc import Callable, Sequence
 
 from trimtab.api.text_cache import cache_short_texts
 
 _NAME_PART = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z")
-_LABEL_VALUE = re.compile(r"(?:(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z")
-_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*\Z")
-_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?\Z")
-_SERVICE = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?\Z")
+_LABEL_VALUE = r"(?:(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z"
+_SUBDOMAIN = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*\Z"
+_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?\Z"
+_SERVICE = r"[a-z](?:[-a-z0-9]*[a-z0-9])?\Z"
 
 SUBDOMAIN_TEXT = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
@@ -42,18 +43,26 @@ _QUALIFIED_TEXT = (
 )
 
 
-def _faults(text: str, pattern: re.Pattern[str], message: str, limit: int) -> list[str]:
-    faults = [f"must be no more than {limit} bytes"] if len(text.encode()) > limit else []
-    return faults if pattern.match(text) else [*faults, message]
+def _name_check(pattern: str, message: str, limit: int) -> Callable[[str], list[str]]:
+    """A function that returns the errors of a name with this pattern, which only ASCII text matches."""
+    has_form = re.compile(pattern).match
+
+    def faults(text: str) -> list[str]:
+        is_formed = has_form(text)
+        if is_formed and len(text) <= limit:
+            return []
+        too_long = [f"must be no more than {limit} bytes"] if len(text.encode()) > limit else []
+        return too_long if is_formed else [*too_long, message]
+
+    return faults
 
 
-def subdomain_faults(name: str) -> list[str]:
-    return _faults(name, _SUBDOMAIN, SUBDOMAIN_TEXT, 253)
-
-
-def label_faults(name: str) -> list[str]:
-    """The errors of a DNS-1123 label."""
-    return _faults(name, _LABEL, LABEL_TEXT, 63)
+subdomain_faults = _name_check(_SUBDOMAIN, SUBDOMAIN_TEXT, 253)
+label_faults = _name_check(_LABEL, LABEL_TEXT, 63)
+"""The errors of a DNS-1123 label."""
+service_name_faults = _name_check(_SERVICE, SERVICE_TEXT, 63)
+"""The errors of a DNS-1035 label."""
+label_value_faults = _name_check(_LABEL_VALUE, _LABEL_VALUE_TEXT, 63)
 
 
 def path_segment_faults(name: str) -> list[str]:
@@ -63,26 +72,12 @@ def path_segment_faults(name: str) -> list[str]:
     return [f"may not contain '{part}'" for part in ("/", "%") if part in name]
 
 
-def service_name_faults(name: str) -> list[str]:
-    """The errors of a DNS-1035 label."""
-    return _faults(name, _SERVICE, SERVICE_TEXT, 63)
-
-
-def label_value_faults(value: str) -> list[str]:
-    return _faults(value, _LABEL_VALUE, _LABEL_VALUE_TEXT, 63)
-
-
-def qualified_name_faults(key: str) -> list[str]:
-    """The errors of a label or annotation key."""
-    return list(_qualified_name_faults(key))
-
-
 @cache_short_texts(4096)
-def _qualified_name_faults(key: str) -> list[str]:
-    """Cached, because the same keys are checked over and over."""
+def qualified_name_faults(key: str) -> Sequence[str]:
+    """The errors of a label or annotation key; cached, because the same keys are checked over and over."""
     parts = key.split("/")
     if len(parts) > 2:
-        return [_QUALIFIED_TEXT]
+        return (_QUALIFIED_TEXT,)
     faults = []
     name = parts[-1]
     if len(parts) == 2:
@@ -94,4 +89,4 @@ def _qualified_name_faults(key: str) -> list[str]:
         faults.append("name part must be non-empty")
     elif len(name) > 63:
         faults.append("name part must be no more than 63 bytes")
-    return faults if _NAME_PART.match(name) else [*faults, _NAME_PART_TEXT]
+    return tuple(faults) if _NAME_PART.match(name) else (*faults, _NAME_PART_TEXT)

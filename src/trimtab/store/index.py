@@ -4,7 +4,6 @@ import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -127,9 +126,9 @@ class MemoryIndex:
         for row in rows:
             event = self._replay(row)
             if event.entry is not None:
-                self._hold_plain(event.entry)
+                self._hold_plain(event.entry, event.held_size)
             if row.revision > self.compacted:
-                self._append_history(self._resource_index(event.key), event)
+                self._append_history(self._resource_index(event.key), event, event.held_size)
                 self._add_mark(0.0)
         self._index_keys()
 
@@ -138,7 +137,7 @@ class MemoryIndex:
         self.entries = {entry.key: entry for entry in entries}
         self.revision = self.compacted = max(entry.mod_revision for entry in self.entries.values())
         for entry in self.entries.values():
-            self._hold_plain(entry)
+            self._hold_plain(entry, entry.held_size)
         self._index_keys()
 
     def _index_keys(self) -> None:
@@ -151,9 +150,9 @@ class MemoryIndex:
         """Make durable events visible and wake the watches that wait for them."""
         touched: dict[str, ResourceIndex] = {}
         for event in events:
-            resource = self._resource_index(event.key)
-            self._update_entries(resource, event)
-            self._append_history(resource, event)
+            resource, size = self._resource_index(event.key), event.held_size
+            self._update_entries(resource, event, size)
+            self._append_history(resource, event, size)
             touched[resource.name] = resource
         self._all_resources.wake_waiters()
         for resource in touched.values():
@@ -182,10 +181,12 @@ class MemoryIndex:
 
     def events_since(self, prefix: str, revision: int, limit: int) -> tuple[Sequence[StoreEvent], int]:
         """The events after `revision`, at most `limit`, and the revision up to which they are complete."""
+        if revision >= self.revision:
+            return [], revision
         found = self._events_after(prefix, revision)
         if len(found) > limit:
             return found[:limit], found[limit - 1].revision
-        return found, max(revision, self.revision)
+        return found, self.revision
 
     def waiters(self, prefix: str) -> dict[asyncio.Future[bool], None]:
         """The futures to set when something under `prefix` may have changed; a caller adds its own."""
@@ -246,24 +247,24 @@ class MemoryIndex:
             entry = self.entries[key] = StoredEntry(key, row.value, row.revision, row.created)
         return StoreEvent(key, row.revision, entry, previous)
 
-    def _update_entries(self, resource: ResourceIndex, event: StoreEvent) -> None:
+    def _update_entries(self, resource: ResourceIndex, event: StoreEvent, size: int) -> None:
         if event.entry is None:
             del self.entries[event.key]
             del resource.keys[bisect_left(resource.keys, event.key)]
             return
         self.entries[event.key] = event.entry
-        self._hold_plain(event.entry)
+        self._hold_plain(event.entry, size)
         if event.previous is None:
             insort(resource.keys, event.key)
 
-    def _append_history(self, resource: ResourceIndex, event: StoreEvent) -> None:
+    def _append_history(self, resource: ResourceIndex, event: StoreEvent, size: int) -> None:
         resource.events.append(event)
         self.revision = event.revision
         if event.previous is not None:
             self._superseded += event.previous.held_size
         latest, retention = self._latest, self._retention
         latest.append(event)
-        self._latest_bytes += event.held_size
+        self._latest_bytes += size
         while len(latest) > retention.cached_events or (
             self._latest_bytes > retention.cached_bytes and len(latest) > 1
         ):
@@ -271,14 +272,12 @@ class MemoryIndex:
             self._latest_bytes -= oldest.held_size
             oldest.memo = None
 
-    def _hold_plain(self, entry: StoredEntry) -> None:
-        """Keep the value as it is, and compress the oldest ones beyond the limit.
+    def _hold_plain(self, entry: StoredEntry, size: int) -> None:
+        """Keep the value, which has `size` bytes, as it is, and compress the oldest ones beyond the limit.
 
         A small store has no compressed values. In a large one, reading an object that was not written for long takes
         about 15 us more, and it needs a tenth of the memory.
         """
-        held = entry.held
-        size = len(held) if type(held) is bytes else entry.held_size
         self._plain.append((entry, size))
         self._plain_bytes += size
         recent = self._retention.cached_events  # their sizes must not change
@@ -330,8 +329,13 @@ class MemoryIndex:
         if (
             self._latest and self._latest[0].revision <= revision + 1
         ):  # a watch that keeps up need not read every resource
-            latest = takewhile(lambda event: event.revision > revision, reversed(self._latest))
-            return [event for event in latest if event.key.startswith(prefix)][::-1]
+            found: list[StoreEvent] = []
+            for event in reversed(self._latest):
+                if event.revision <= revision:
+                    break
+                if event.key.startswith(prefix):
+                    found.append(event)
+            return found[::-1]
         resources = (resource for name, resource in self._resources.items() if name.startswith(prefix))
         return sorted((event for resource in resources for event in resource.events_since(revision)), key=revision_of)
 

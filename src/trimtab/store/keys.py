@@ -3,12 +3,14 @@
 What the server keeps beside the objects is below `/trimtab/`, where no list or watch of the API looks.
 """
 
+import re
 from typing import NamedTuple
 
 ROOT = "/registry/"
 _OWN_ROOT = "/trimtab/"
 CORE = "core"
 """Stands for the API group without a name."""
+_RESOURCE_PREFIX = re.compile("[^/]*/[^/]*/[^/]*/[^/]*/")
 
 
 def group_prefix(group: str) -> str:
@@ -41,8 +43,8 @@ def resource_prefix_of(key: str) -> str:
 
     No resource prefix is the beginning of a key of another resource, so prefixes in name order hold all keys in order.
     """
-    parts = key.split("/", 4)
-    return key if len(parts) < 5 else key[: len(key) - len(parts[4])]
+    found = _RESOURCE_PREFIX.match(key)
+    return key if found is None else found[0]
 
 
 class ObjectName(NamedTuple):

@@ -111,7 +111,7 @@ class Draft:
             _refuse_duplicate_keys(operations)
         for operation in operations:
             key, expected = operation.key, operation.expected
-            if isinstance(operation, PutKey) and type(operation.value) is not bytes:
+            if type(operation) is PutKey and type(operation.value) is not bytes:
                 raise TypeError(f"the value of {key} is {type(operation.value).__name__}, not bytes")
             if not key.isascii():
                 key.encode()  # a lone surrogate must fail its own transaction, not the whole group
@@ -122,11 +122,12 @@ class Draft:
                 raise RevisionMismatch(key, expected, current)
 
     def _stage(self, operation: Operation) -> StoreEvent | None:
-        if isinstance(operation, CheckKey):
+        if type(operation) is CheckKey:
             return None
-        key, previous, revision = operation.key, self.get(operation.key), self._revision + 1
+        key, pending, revision = operation.key, self._pending, self._revision + 1
+        previous = pending[key] if key in pending else self._index.entries.get(key)
         entry, memo = None, None
-        if isinstance(operation, PutKey):
+        if type(operation) is PutKey:
             memo = operation.memo
             key = (
                 key if previous is None else previous.key
@@ -135,7 +136,7 @@ class Draft:
         elif previous is None:
             return None
         self._revision = revision
-        self._pending[key] = entry
+        pending[key] = entry
         return StoreEvent(key, revision, entry, previous, memo)
 
 

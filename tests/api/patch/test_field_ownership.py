@@ -124,3 +124,11 @@ def test_fields_are_sorted_by_element_at_every_level(fields: FieldSet) -> None:
 def test_fields_that_cannot_be_encoded_are_left_as_they_are() -> None:
     fields: FieldSet = {"f:\ud800": {}, "f:a": {}}
     assert sort_fields(fields) == fields
+
+
+def test_list_that_was_null_is_added_item_by_item() -> None:
+    items = [{"name": "a", "size": 1}]
+    from_null = compare({"spec": {"map": None}}, {"spec": {"map": items}}, GIZMO)
+    from_empty = compare({"spec": {"map": []}}, {"spec": {"map": items}}, GIZMO)
+    assert from_null == from_empty
+    assert list(from_null.added["f:spec"]["f:map"]) == ['k:{"name":"a"}']

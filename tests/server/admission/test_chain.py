@@ -39,20 +39,20 @@ class UnselectiveMutator:
 def test_plugins_are_selected_by_kind_and_operation() -> None:
     selective, mutating = WidgetValidator(), UnselectiveMutator()
     chain = AdmissionChain(lambda _: None, [selective, mutating])
-    assert list(chain.validating_plugins(attributes())) == [selective]
-    assert list(chain.validating_plugins(attributes(operation="UPDATE"))) == []
-    assert list(chain.validating_plugins(attributes("gadgets"))) == []
-    assert list(chain.mutating_plugins(attributes("gadgets"))) == [mutating]
+    assert list(chain.plugins_for(attributes()).validating) == [selective]
+    assert list(chain.plugins_for(attributes(operation="UPDATE")).validating) == []
+    assert list(chain.plugins_for(attributes("gadgets")).validating) == []
+    assert list(chain.plugins_for(attributes("gadgets")).mutating) == [mutating]
 
 
 def test_selection_is_cached_until_it_is_reset() -> None:
     selective = WidgetValidator()
     chain = AdmissionChain(lambda _: None, [selective])
     for _ in range(3):
-        chain.validating_plugins(attributes())
+        chain.plugins_for(attributes())
     assert selective.calls == 1
     chain.reset_cache()
-    chain.validating_plugins(attributes())
+    chain.plugins_for(attributes())
     assert selective.calls == 2
 
 

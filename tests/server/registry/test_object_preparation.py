@@ -61,3 +61,7 @@ def test_some_built_in_kinds_are_replaced_only_with_a_version(path: str, body: R
         assert (await client("PUT", f"{path}/a", made)).status == 200
 
     with_asgi_client(scenario)
+
+
+def test_change_that_leaves_the_metadata_alone_is_about_the_same_object() -> None:
+    check_identity(SERVED, STORED, {"metadata": STORED, "spec": {}}, replaces=False)

@@ -13,7 +13,7 @@ from trimtab.errors import ApiError
 from trimtab.runtime.declarations import load_declarations
 from trimtab.server.apiserver import ApiServer, ApiServerSettings
 from trimtab.server.local import LocalClient
-from trimtab.server.registry.object_schema import ObjectSchema
+from trimtab.server.registry.object_schema import ObjectSchema, changed_part
 from trimtab.server.resources import ResourceCatalogue
 from trimtab.store.store import Store
 
@@ -134,3 +134,11 @@ def test_problems_of_a_typed_object_are_listed_in_the_order_of_its_body() -> Non
         assert f"strict decoding error: {listed}" in refused.json()["message"]
 
     with_asgi_client(scenario)
+
+
+def test_changed_part_omits_members_that_are_the_same_objects() -> None:
+    labels, spec = {"a": "b"}, {"size": 1}
+    before = {"metadata": {"name": "n", "labels": labels}, "spec": spec, "status": {"ready": True}}
+    after = {"metadata": {"name": "n", "labels": labels, "annotations": {}}, "spec": spec, "status": {"ready": True}}
+    assert changed_part(after, before) == {"metadata": {"annotations": {}}, "status": {"ready": True}}
+    assert changed_part({**before, "spec": None}, before) == {"spec": None}

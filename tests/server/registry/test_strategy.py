@@ -3,6 +3,7 @@
 import pytest
 
 from server.asgi import AsgiClient, with_asgi_client
+from trimtab.server.registry.strategy import copy_members
 
 POLICIES = "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies"
 
@@ -92,3 +93,9 @@ def test_status_of_a_crd_does_not_change_its_metadata() -> None:
         assert "a" not in ((await client("GET", path)).json()["metadata"].get("labels") or {})
 
     with_asgi_client(scenario)
+
+
+def test_members_are_copied_and_those_that_are_missing_removed() -> None:
+    target = {"a": 1, "b": 2, "c": 3}
+    copy_members(target, {"a": 4, "d": 5}, "a", "b", "d", "e")
+    assert target == {"a": 4, "c": 3, "d": 5}

@@ -14,6 +14,7 @@ from trimtab.errors import TooLarge
 from trimtab.server.resources import ServedResource
 from trimtab.server.storage.object_codec import (
     RecentWrites,
+    decode_event,
     encode_item,
     encode_object,
     event_memo,
@@ -121,3 +122,14 @@ def test_metadata_of_a_written_object_is_known_without_decoding_it() -> None:
     assert written_metadata(StoreEvent("k", 7, entry, None, event_memo(gizmos(), GIZMO))) is GIZMO["metadata"]
     assert written_metadata(StoreEvent("k", 7, entry, None, {"raw v1": GIZMO})) is None
     assert written_metadata(StoreEvent("k", 7, entry, None)) is None
+
+
+def test_written_object_is_shared_in_its_version_only() -> None:
+    stored, served = pack(GIZMO), gizmos()
+    other = ServedResource(served.kind, "v2", schema=dict)
+    event = StoreEvent("k", 7, StoredEntry("k", stored, 7, 7), None, event_memo(served, GIZMO))
+    found = decode_event(event, served)
+    assert found == GIZMO
+    assert found["spec"] is GIZMO["spec"]
+    assert decode_event(event, served) is found
+    assert decode_event(event, other) == {**GIZMO, "apiVersion": "example.com/v2"}

@@ -227,7 +227,7 @@ def _transfer_ownership(
             conflicts = {other: fields for other, fields in rest.items() if fields}
         if conflicts:
             _raise_conflicts(conflicts)
-    return without_changed_fields(owners, changes, manager)
+    return without_changed_fields(owners, changed, changes.removed, manager)
 
 
 def apply(

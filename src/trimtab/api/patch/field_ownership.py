@@ -80,7 +80,7 @@ def _subtract_node(one: FieldSet, other: FieldSet) -> FieldSet | None:
 
 def difference(one: FieldSet, other: FieldSet) -> FieldSet:
     """The fields in `one` but not in `other`; the same object when they have nothing in common."""
-    if one.keys().isdisjoint(other):
+    if not other or one.keys().isdisjoint(other):
         return one
     rest: FieldSet = {}
     same = True
@@ -235,35 +235,11 @@ def _compare_values(old: Any, new: Any, schema: MergeSchema) -> Any:
     """Added, modified and removed fields inside, or `_LEAF_CHANGED`, or None when nothing differs."""
     if old == new:
         return None
-    if type(old) is dict and type(new) is dict:
-        return _compare_maps(old, new, schema) if schema.merges_maps else _LEAF_CHANGED
-    if not (_is_granular(old, schema) or _is_granular(new, schema)):
+    if type(old) is not dict or type(new) is not dict:
+        return _compare_items(old, new, schema)
+    if not schema.merges_maps:
         return _LEAF_CHANGED
-    before, after = _members_by_element(old, schema), _members_by_element(new, schema)
-    added: FieldSet = {}
-    modified: FieldSet = {}
-    removed: FieldSet = {}
-    for element, (item, inner) in after.items():
-        if element not in before:
-            added[element] = all_fields(item, inner)
-            continue
-        found = _compare_values(before[element][0], item, inner)
-        if found is _LEAF_CHANGED:
-            modified[element] = LEAF
-        elif found is not None:
-            for target, part in zip((added, modified, removed), found, strict=True):
-                if part:
-                    target[element] = LEAF if part == _MEMBER_MARK else part
-    for element, (item, inner) in before.items():
-        if element not in after:
-            removed[element] = all_fields(item, inner)
-    if schema.merge_type is MergeType.ANY and None not in (old, new) and isinstance(old, dict) != isinstance(new, dict):
-        modified["."] = LEAF  # the type of the value changed
-    return added, modified, removed
-
-
-def _compare_maps(old: Raw, new: Raw, schema: MergeSchema) -> tuple[FieldSet, FieldSet, FieldSet]:
-    """`_compare` for two maps, by far the most common case, without building a table of their members."""
+    # two maps are by far the most common case, and need no table of their members
     members, rest = schema.fields, schema.additional or UNKNOWN_SCHEMA
     added: FieldSet = {}
     modified: FieldSet = {}
@@ -287,6 +263,35 @@ def _compare_maps(old: Raw, new: Raw, schema: MergeSchema) -> tuple[FieldSet, Fi
     for name, item in old.items():
         if name not in new:
             removed["f:" + name] = all_fields(item, members.get(name) or rest)
+    return added, modified, removed
+
+
+def _compare_items(old: Any, new: Any, schema: MergeSchema) -> Any:
+    """`_compare_values` for two different values that are not both maps."""
+    if old is None and _is_granular(new, schema):
+        return {element: node for element, node in all_fields(new, schema).items() if element != "."}, {}, {}
+    if not (_is_granular(old, schema) or _is_granular(new, schema)):
+        return _LEAF_CHANGED
+    before, after = _members_by_element(old, schema), _members_by_element(new, schema)
+    added: FieldSet = {}
+    modified: FieldSet = {}
+    removed: FieldSet = {}
+    for element, (item, inner) in after.items():
+        if element not in before:
+            added[element] = all_fields(item, inner)
+            continue
+        found = _compare_values(before[element][0], item, inner)
+        if found is _LEAF_CHANGED:
+            modified[element] = LEAF
+        elif found is not None:
+            for target, part in zip((added, modified, removed), found, strict=True):
+                if part:
+                    target[element] = LEAF if part == _MEMBER_MARK else part
+    for element, (item, inner) in before.items():
+        if element not in after:
+            removed[element] = all_fields(item, inner)
+    if schema.merge_type is MergeType.ANY and None not in (old, new) and isinstance(old, dict) != isinstance(new, dict):
+        modified["."] = LEAF  # the type of the value changed
     return added, modified, removed
 
 

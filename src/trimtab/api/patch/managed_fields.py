@@ -6,7 +6,6 @@ from typing import Any
 from msgspec import Struct
 
 from trimtab.api.patch.field_ownership import (
-    Comparison,
     FieldSet,
     compare,
     difference,
@@ -69,11 +68,11 @@ def read_owners(entries: Any) -> Owners:
                 entry.get("apiVersion", ""),
                 entry.get("subresource", ""),
             )
-            fields = entry.get("fieldsV1")
-            is_complete = isinstance(fields, dict) and entry.keys() >= _REQUIRED_KEYS
-            owners[manager] = OwnedFields(
-                fields if isinstance(fields, dict) else {}, entry.get("time"), entry if is_complete else None
-            )
+            fields, time = entry.get("fieldsV1"), entry.get("time")
+            if isinstance(fields, dict):
+                owners[manager] = OwnedFields(fields, time, entry if entry.keys() >= _REQUIRED_KEYS else None)
+            else:
+                owners[manager] = OwnedFields({}, time)
     return owners
 
 
@@ -89,8 +88,6 @@ def _sort_key(item: tuple[FieldManager, OwnedFields]) -> tuple[str, str, str, st
 
 
 def _managed_fields_entry(manager: FieldManager, owned: OwnedFields) -> Raw:
-    if owned.entry is not None:
-        return owned.entry
     entry: Raw = {"manager": manager.name, "operation": manager.operation, "apiVersion": manager.api_version}
     if owned.time is not None:
         entry["time"] = owned.time
@@ -103,7 +100,7 @@ def _managed_fields_entry(manager: FieldManager, owned: OwnedFields) -> Raw:
 def write_owners(owners: Owners) -> list[Raw]:
     """The managedFields list of these owners, Apply entries first, then by time."""
     ordered = sorted(owners.items(), key=_sort_key) if len(owners) > 1 else owners.items()
-    return [_managed_fields_entry(manager, owned) for manager, owned in ordered]
+    return [owned.entry or _managed_fields_entry(manager, owned) for manager, owned in ordered]
 
 
 def with_owners(obj: Raw, owners: Owners) -> Raw:
@@ -121,10 +118,10 @@ _RESET_LISTS: tuple[Any, ...] = ([{}], [_managed_fields_entry(FieldManager("", "
 
 def owners_for_update(old: Raw | None, new: Raw, *, subresource: str = "") -> Owners:
     """The owners before an update: those sent, unless absent, malformed or sent through a subresource."""
-    live = (old or {}).get("metadata", {}).get("managedFields")
-    sent = new.get("metadata", {}).get("managedFields")
+    live = old.get("metadata", {}).get("managedFields") if old is not None else None
     if subresource:
         return read_owners(live)
+    sent = new.get("metadata", {}).get("managedFields")
     if sent in _RESET_LISTS:
         return {}
     return read_owners(live) if sent == live else _read_client_owners(sent) or read_owners(live)
@@ -141,15 +138,16 @@ def trackable_fields(obj: Raw, only: Sequence[str] = (), without: Sequence[str] 
     return part
 
 
-def without_changed_fields(owners: Owners, changes: Comparison, writer: FieldManager | None = None) -> Owners:
-    """What the other owners keep after these changes; owners that keep nothing are removed."""
-    changed = union(changes.modified, changes.added)
-    touched = changed.keys() | changes.removed.keys()
+def without_changed_fields(
+    owners: Owners, changed: FieldSet, removed: FieldSet, writer: FieldManager | None = None
+) -> Owners:
+    """What the other owners keep after fields were set or removed; owners that keep nothing are removed."""
+    touched = changed.keys() | removed.keys()
     kept: Owners = {}
     for manager, owned in owners.items():
         fields = owned.fields
         if manager != writer and not touched.isdisjoint(fields):
-            fields = difference(difference(fields, changed), changes.removed)
+            fields = difference(difference(fields, changed), removed)
         if fields:
             kept[manager] = owned if fields is owned.fields else OwnedFields(fields, owned.time)
     return kept
@@ -175,9 +173,10 @@ def track_update(
         return with_owners(new, owners)  # an object without owners is not tracked again until something is applied
     before = trackable_fields(old if old is not None else schema.empty_object, only, without)
     changes = compare(before, trackable_fields(new, only, without), schema)
-    if owners and (changes.added or changes.modified or changes.removed):
-        owners = without_changed_fields(owners, changes)
-    if gained := union(changes.modified, changes.added):
+    gained = union(changes.modified, changes.added)
+    if owners and (gained or changes.removed):
+        owners = without_changed_fields(owners, gained, changes.removed)
+    if gained:
         previous = owners.get(manager)
         owners[manager] = OwnedFields(union(gained, previous.fields) if previous else gained, now)
         if len(owners) > MAX_UPDATE_MANAGERS:

@@ -6,14 +6,12 @@ from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
 
 
-def _merge(target: Any, patch: Any) -> Any:
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(target) if isinstance(target, dict) else {}
+def _merge(target: Any, patch: Raw) -> Raw:
+    merged: Raw = dict(target) if type(target) is dict else {}
     for key, value in patch.items():
         if value is None:
             merged.pop(key, None)
-        elif isinstance(value, dict):
+        elif type(value) is dict:
             merged[key] = _merge(merged.get(key), value)
         else:
             merged[key] = value
@@ -24,5 +22,4 @@ def apply_merge_patch(document: Raw, patch: Any) -> Raw:
     """A copy of `document` with `patch` merged into it."""
     if not isinstance(patch, dict):
         raise BadRequest("error decoding patch: invalid JSON patch")
-    merged: Raw = _merge(document, patch)
-    return merged
+    return _merge(document, patch)

@@ -85,9 +85,11 @@ class _SchemaCheck:
             or not value.keys() >= self._required
         ):
             return self._fast_check.accepts(value)
-        return all(
-            self._member(key).accepts(item, old.get(key)) for key, item in value.items() if item is not old.get(key)
-        )
+        for key, item in value.items():
+            before = old.get(key)
+            if item is not before and not self._member(key).accepts(item, before):
+                return False
+        return True
 
     @cached_property
     def _full_check(self) -> Check | None:
@@ -291,13 +293,12 @@ def _embedded_object_check(schema: Raw) -> NodeCheck | None:
 
 def _embedded_object_causes(value: Raw, path: str) -> Iterator[Cause]:
     for key in ("apiVersion", "kind"):
-        where = _member_path(path, key)
         if key not in value:
-            yield required(where, "must not be empty")
+            yield required(_member_path(path, key), "must not be empty")
         elif not isinstance(value[key], str):
-            yield invalid(where, value[key], "must be a string")
+            yield invalid(_member_path(path, key), value[key], "must be a string")
         elif not value[key]:
-            yield invalid(where, value[key], "must not be empty")
+            yield invalid(_member_path(path, key), value[key], "must not be empty")
     if str(value.get("apiVersion", "")).count("/") > 1:
         where = _member_path(path, "apiVersion")
         yield invalid(where, value["apiVersion"], f"unexpected GroupVersion string: {value['apiVersion']}")

@@ -36,7 +36,7 @@ _FORMATS: dict[str, Callable[[str], list[str]]] = {
     "dns1123Label": label_faults,
     "dns1123Subdomain": subdomain_faults,
     "dns1035Label": service_name_faults,
-    "qualifiedName": qualified_name_faults,
+    "qualifiedName": lambda text: list(qualified_name_faults(text)),
     "dns1123LabelPrefix": _allow_trailing_dash(label_faults),
     "dns1123SubdomainPrefix": _allow_trailing_dash(subdomain_faults),
     "dns1035LabelPrefix": _allow_trailing_dash(service_name_faults),

@@ -14,9 +14,11 @@ from trimtab.errors import Cause
 from trimtab.server import api_errors
 from trimtab.server.auth.user import Caller
 from trimtab.server.resources import ObjectPath
-from trimtab.store.keys import object_key
+from trimtab.store.keys import key_below, resource_prefix
 from trimtab.store.records import StoredEntry
 from trimtab.store.txn import Proposal
+
+_NAMESPACES = resource_prefix("", "namespaces")
 
 
 class Attributes(Struct, frozen=True):
@@ -87,11 +89,13 @@ def _roles_of(type_: type[AdmissionPlugin]) -> _PluginRoles:
     )
 
 
-class _KindPlugins(NamedTuple):
-    """The plugins for one operation on one kind."""
+class KindPlugins(NamedTuple):
+    """The plugins for one operation on one kind, in order; most writes have none."""
 
     mutating: Sequence[MutatingPlugin]
+    """Those that may change the write."""
     validating: Sequence[ValidatingPlugin]
+    """Those that may refuse it."""
 
 
 class AdmissionChain:
@@ -100,7 +104,7 @@ class AdmissionChain:
     def __init__(self, lookup: Callable[[str], StoredEntry | None], plugins: Sequence[AdmissionPlugin] = ()) -> None:
         self._lookup = lookup
         self._plugins = [(plugin, _roles_of(type(plugin))) for plugin in plugins]
-        self._by_kind: dict[tuple[str, str], _KindPlugins] = {}
+        self._by_kind: dict[tuple[str, str], KindPlugins] = {}
         self._transactional = [
             cast("TransactionalPlugin", plugin) for plugin, roles in self._plugins if roles.is_transactional
         ]
@@ -110,7 +114,7 @@ class AdmissionChain:
         served, namespace, name = attributes.where.served, attributes.where.namespace, attributes.where.name
         if not served.kind.namespaced or "list" not in served.verbs:
             return
-        entry = self._lookup(object_key("", "namespaces", namespace))
+        entry = self._lookup(key_below(_NAMESPACES, namespace))
         if entry is None:
             raise api_errors.not_found("namespaces", "", namespace)
         if is_terminating(entry.value):
@@ -118,7 +122,7 @@ class AdmissionChain:
             cause = Cause("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")
             raise api_errors.forbidden(served.resource, served.group, name, message, [cause])
 
-    def _plugins_for(self, attributes: Attributes) -> _KindPlugins:
+    def plugins_for(self, attributes: Attributes) -> KindPlugins:
         kind, operation = attributes.where.served.kind, attributes.operation
         plugins = self._by_kind.get((kind.id, operation))
         if plugins is None:
@@ -127,7 +131,7 @@ class AdmissionChain:
                 for plugin, roles in self._plugins
                 if not roles.is_selective or cast("SelectivePlugin", plugin).handles(kind, operation)
             ]
-            plugins = self._by_kind[kind.id, operation] = _KindPlugins(
+            plugins = self._by_kind[kind.id, operation] = KindPlugins(
                 [cast("MutatingPlugin", plugin) for plugin, roles in handling if roles.is_mutating],
                 [cast("ValidatingPlugin", plugin) for plugin, roles in handling if roles.is_validating],
             )
@@ -137,16 +141,10 @@ class AdmissionChain:
         """Forget which plugins handle which kinds, because that may have changed."""
         self._by_kind.clear()
 
-    def mutating_plugins(self, attributes: Attributes) -> Sequence[MutatingPlugin]:
-        """The plugins that may change this write, in order; most writes have none."""
-        return self._plugins_for(attributes).mutating
-
-    def validating_plugins(self, attributes: Attributes) -> Sequence[ValidatingPlugin]:
-        """The plugins that may refuse this write."""
-        return self._plugins_for(attributes).validating
-
     def transaction_checks(self, attributes: Attributes, obj: Raw) -> list[Proposal]:
         """The checks to repeat in the transaction that writes the object."""
+        if not self._transactional:
+            return []
         checks = (plugin.transaction_check(attributes, obj) for plugin in self._transactional)
         return [check for check in checks if check is not None]
 

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from trimtab.api.value import Raw
 from trimtab.errors import ApiError, Conflict, NotFound, StorageFailed
 from trimtab.server.auth.user import Caller
 from trimtab.server.background.namespace_contents import NamespaceContents
@@ -63,7 +62,8 @@ class GarbageCollector:
         while True:
             tasks = dict.fromkeys(await self._process(list(tasks)))
             for event in await watch.next(_RETRY_SECONDS if tasks else None):
-                tasks.update(dict.fromkeys(self._tasks_for_event(event)))
+                if self._may_need_tasks(event):
+                    tasks.update(dict.fromkeys(self._tasks_for_event(event)))
 
     async def _process(self, tasks: list[CollectorTask]) -> list[CollectorTask]:
         """Process the tasks concurrently, so that they share commits; returns those to retry."""
@@ -82,6 +82,13 @@ class GarbageCollector:
         for entry in self._store.list(ROOT).entries:
             yield from self._tasks_for_object(entry.key, decode_metadata(entry.value))
 
+    def _may_need_tasks(self, event: StoreEvent) -> bool:
+        """Whether a change concerns owners or dependents; nearly no write does."""
+        written = written_metadata(event)
+        if written is None or self._graph.has_owners(event.key):
+            return True
+        return bool(written.get("ownerReferences") or written.get("deletionTimestamp"))
+
     def _tasks_for_event(self, event: StoreEvent) -> Iterator[CollectorTask]:
         value = event.value
         if value is None:
@@ -94,10 +101,8 @@ class GarbageCollector:
             if deleted.namespace:
                 yield from self._namespace_tasks(deleted.namespace)
             return
-        written = written_metadata(event)
-        if written is not None and not self._graph.has_owners(event.key) and not _concerns_owners(written):
-            return  # nearly every write
         yield from self._waiting_owners(event)
+        written = written_metadata(event)
         meta = decode_metadata(value) if written is None else read_metadata(written)
         yield from self._tasks_for_object(event.key, meta)
 
@@ -195,8 +200,3 @@ class GarbageCollector:
 
     async def _change(self, where: ObjectPath, change: ChangeObject) -> None:
         await change_object(self._resource_store, where, change, self._caller)
-
-
-def _concerns_owners(metadata: Raw) -> bool:
-    """Whether the written object has owners or is in deletion."""
-    return bool(metadata.get("ownerReferences") or metadata.get("deletionTimestamp"))

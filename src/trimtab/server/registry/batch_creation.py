@@ -1,6 +1,5 @@
 """Creates many objects in one transaction, for callers inside this process."""
 
-import contextlib
 from collections.abc import Iterable, Sequence
 
 from trimtab.api.value import Raw
@@ -13,7 +12,7 @@ from trimtab.server.registry.object_preparation import ObjectPreparation
 from trimtab.server.registry.object_schema import DesiredObject
 from trimtab.server.request.options import WriteOptions
 from trimtab.server.resources import ObjectPath, ResourceCatalogue, ServedResource
-from trimtab.server.storage.object_codec import pack
+from trimtab.server.storage.object_codec import event_memo, pack
 from trimtab.store.store import Store
 from trimtab.store.txn import ABSENT, PutKey
 
@@ -45,12 +44,12 @@ class BatchCreation:
         now = timestamp(self._clock.now())
         for obj in objects:
             where = ObjectPath(served, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
-            attributes = Attributes("CREATE", where, caller)
+            key, attributes = where.key, Attributes("CREATE", where, caller)
             self._admission.check_namespace(attributes)
             new = await self._preparation.new_object(DesiredObject(obj), options, attributes, now)
-            if where.key in puts or self._admission.transaction_checks(attributes, new):
+            if key in puts or self._admission.transaction_checks(attributes, new):
                 return ()
-            puts[where.key] = put_new(served, where.key, new)
+            puts[key] = put_new(served, key, new)
         return await self._commits.create_together(served, puts.values())
 
     async def create_missing(self, objects: Iterable[Raw], caller: Caller) -> None:
@@ -73,16 +72,21 @@ class BatchCreation:
     async def record_events(self, served: ServedResource, events: Iterable[Raw], caller: Caller) -> None:
         """Create complete Events of this process in one transaction, without managedFields; drop refused ones."""
         writes, now = [], timestamp(self._clock.now())
+        open_namespaces: set[str] = set()
         for event in events:
             where = ObjectPath(served, event["metadata"]["namespace"], event["metadata"]["name"])
             attributes = Attributes("CREATE", where, caller)
-            with contextlib.suppress(ApiError):
-                self._admission.check_namespace(attributes)
+            try:
+                if where.namespace not in open_namespaces:
+                    self._admission.check_namespace(attributes)
+                    open_namespaces.add(where.namespace)
                 new = await self._preparation.new_event(event, attributes, now)
-                put = PutKey(where.key, pack(new))
+                put = PutKey(where.key, pack(new), memo=event_memo(served, new))
                 if checks := self._admission.transaction_checks(attributes, new):
                     await self._commits.commit(served, put, *checks)
                 else:
                     writes.append(put)
+            except ApiError:
+                continue
         if writes:
             await self._store.commit(writes)

@@ -42,7 +42,9 @@ def name_causes(metadata: Raw, kind_id: str) -> list[Cause]:
         causes += [invalid("metadata.generateName", stem, fault) for fault in _name_faults(candidate, kind_id)]
     if not name:
         return [*causes, required("metadata.name", "name or generateName is required")]
-    return causes + [invalid("metadata.name", name, fault) for fault in _name_faults(name, kind_id)]
+    if faults := _name_faults(name, kind_id):
+        causes += [invalid("metadata.name", name, fault) for fault in faults]
+    return causes
 
 
 def _annotation_causes(annotations: Raw) -> list[Cause]:
@@ -78,10 +80,10 @@ def _finalizer_causes(finalizers: list[str], *, custom: bool) -> list[Cause]:
     """Custom resources may have finalizers without a domain; clients are only warned."""
     causes = []
     for name in finalizers:
-        faults = qualified_name_faults(name)
+        causes += [invalid("metadata.finalizers", name, fault) for fault in qualified_name_faults(name)]
         if not custom and _is_unqualified(name):
-            faults.append("name is neither a standard finalizer name nor is it fully qualified")
-        causes += [invalid("metadata.finalizers", name, fault) for fault in faults]
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            causes.append(invalid("metadata.finalizers", name, why))
     return causes
 
 
@@ -96,7 +98,7 @@ def finalizer_warnings(new: Raw, old: Raw | None = None) -> list[str]:
         f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name including a path (/) to avoid '
         "accidental conflicts with other finalizer writers"
         for name in new.get("finalizers") or []
-        if _is_unqualified(name) and name not in before
+        if name not in before and _is_unqualified(name)
     ]
 
 

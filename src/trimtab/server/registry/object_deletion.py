@@ -60,7 +60,7 @@ class ObjectDeletion:
             old = await large_objects.run(is_large, unpack, served, value, entry.mod_revision)
             _check_preconditions(served, old, options)
             attributes = Attributes("DELETE", where, caller, options.dry_run)
-            for plugin in self._admission.validating_plugins(attributes):
+            for plugin in self._admission.plugins_for(attributes).validating:
                 await plugin.validate(attributes, None, old)
             plan = plan_deletion(served, old, options, self._clock.now())
             extra = self._further_writes(where, options, caller)

@@ -68,15 +68,15 @@ class ObjectPreparation:
 
     async def _admit_new(self, attributes: Attributes, obj: Raw) -> Raw:
         """A new object after admission and validation."""
-        served = attributes.where.served
-        for plugin in self._admission.mutating_plugins(attributes):
+        served, plugins = attributes.where.served, self._admission.plugins_for(attributes)
+        for plugin in plugins.mutating:
             obj = await plugin.mutate(attributes, obj, None)
         causes = await large_objects.run(attributes.caller.sends_large_object, self._causes_in_new, served, obj)
         if causes:
             raise _invalid(served, obj["metadata"].get("name") or "", causes)
         if served.kind.custom:
             _warn_of_finalizers(attributes, obj["metadata"])
-        for validator in self._admission.validating_plugins(attributes):
+        for validator in plugins.validating:
             await validator.validate(attributes, obj, None)
         return obj
 
@@ -105,7 +105,8 @@ class ObjectPreparation:
         """The object that replaces `old`; `is_large` says that one of them takes long to process."""
         served, name, subresource = attributes.where.served, attributes.where.name, attributes.where.subresource
         new = await large_objects.run(is_large, self._complete_changed, old, desired, options, attributes, now)
-        for plugin in self._admission.mutating_plugins(attributes):
+        plugins = self._admission.plugins_for(attributes)
+        for plugin in plugins.mutating:
             new = await plugin.mutate(attributes, new, old)
         is_large = is_large or attributes.caller.sends_large_object  # a webhook may have enlarged it
         causes = await large_objects.run(is_large, self._causes_in_changed, served, new, old, subresource)
@@ -113,7 +114,7 @@ class ObjectPreparation:
             raise _invalid(served, name, causes)
         if served.kind.custom:
             _warn_of_finalizers(attributes, new["metadata"], old["metadata"])
-        for validator in self._admission.validating_plugins(attributes):
+        for validator in plugins.validating:
             await validator.validate(attributes, new, old)
         return new
 
@@ -162,6 +163,8 @@ def metadata_with_path(where: ObjectPath, obj: Raw) -> Raw:
 def check_identity(served: ServedResource, old: Raw, new: Raw, *, replaces: bool) -> None:
     """Raise if the new object was derived from another version than the current one, or is another object."""
     metadata = new["metadata"]
+    if metadata is old:  # the change is about other parts of the object
+        return
     name = metadata.get("name", "")
     version, uid = metadata.get("resourceVersion") or "", metadata.get("uid") or ""
     if uid and uid != (current_uid := old.get("uid", "")):
@@ -184,6 +187,8 @@ def check_identity(served: ServedResource, old: Raw, new: Raw, *, replaces: bool
                 "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
             )
             raise api_errors.invalid(served.resource, served.group, name, [cause])
+        return
+    if version == old["resourceVersion"]:
         return
     number = parse_version(version)
     if number is None:

@@ -173,14 +173,14 @@ class ObjectSchema:
         unknown = sorted([f"metadata.{path}" for path in unknown] + further)
         return ReadObject({**pruned, "metadata": meta}, [f'unknown field "{path}"' for path in unknown])
 
-    def read_changed(self, served: ServedResource, obj: Raw, before: Raw) -> ReadObject:
-        """`read` for an object derived from `before`: members they share were read when it was stored."""
+    def read_changed(self, served: ServedResource, obj: Raw, changed: Raw) -> ReadObject:
+        """`read` for an object derived from a stored one: what did not change was read when it was stored.
+
+        `changed` is what `changed_part` returns for the two.
+        """
         if served.from_stored is not None:
             return self.read(served, obj)
-        changed = _changed_members(obj, before)
-        metadata = changed.get("metadata")
-        if isinstance(metadata, dict):
-            changed["metadata"] = _changed_members(metadata, before["metadata"])
+        metadata = obj.get("metadata")
         read, problems = self.read(served, changed)
         if "metadata" not in changed:
             read.pop("metadata", None)
@@ -214,7 +214,9 @@ class ObjectSchema:
             found += check(obj, old, self._cel)
         if subresource == "ephemeralcontainers" and old is not None:
             found += check_ephemeral_containers(obj, old)
-        if subresource in _WITHOUT_KIND_VALIDATION or any(cause.reason == "FieldValueTypeInvalid" for cause in found):
+        if subresource in _WITHOUT_KIND_VALIDATION:
+            return found
+        if found and any(cause.reason == "FieldValueTypeInvalid" for cause in found):
             return found  # the validators of a kind rely on the types that its schema ensures
         for validate in served.kind.validators:
             causes: Sequence[Cause] = validate(obj, old)
@@ -240,6 +242,15 @@ class ObjectSchema:
         writer = FieldManager(manager, "Update", served.api_version, where.subresource)
         time = None if where.subresource == "scale" else now  # scale updates have no timestamp
         return track_update(old, obj, self.shape(served), writer, time, **({} if whole else managed_part(where)))
+
+
+def changed_part(new: Raw, before: Raw) -> Raw:
+    """The members of an object that are not the same objects as before, and of its metadata only those."""
+    changed = _changed_members(new, before)
+    metadata = changed.get("metadata")
+    if isinstance(metadata, dict):
+        changed["metadata"] = _changed_members(metadata, before["metadata"])
+    return changed
 
 
 def _changed_members(new: Raw, before: Raw) -> Raw:

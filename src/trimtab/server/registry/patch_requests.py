@@ -19,7 +19,7 @@ from trimtab.errors import BadRequest, Cause, Conflict, Invalid, UnsupportedMedi
 from trimtab.server import api_errors
 from trimtab.server.auth.user import Caller
 from trimtab.server.registry.object_commits import WriteOutcome
-from trimtab.server.registry.object_schema import DesiredObject, ObjectSchema, managed_part
+from trimtab.server.registry.object_schema import DesiredObject, ObjectSchema, changed_part, managed_part
 from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request import large_objects
 from trimtab.server.request.body_decoding import has_duplicate_keys, load_json, load_yaml
@@ -155,12 +155,13 @@ class Patcher:
         if validation == TRUSTED and not served.message:  # encoded from one of our types, whose depth is limited
             _check_path(metadata, old["metadata"])
             return patched
+        changed = changed_part(patched, old)
         try:
-            check_depth({key: value for key, value in new.items() if value is not old.get(key)})  # the rest is stored
+            check_depth(changed)  # the rest is stored
         except ValueError as error:
             raise BadRequest(f"the patched object cannot be stored: {error}") from None
         try:
-            read = self._object_schema.read_changed(served, patched, old)
+            read = self._object_schema.read_changed(served, patched, changed)
         except codec.NativeDecodeError as error:
             raise _WrongType(patched, str(error)) from None
         problems = read.problems[:MAX_FIELD_PROBLEMS]
@@ -227,6 +228,8 @@ def _uid_without_object(where: ObjectPath, uid: str) -> Conflict:
 
 
 def _check_path(new: Raw, old: Raw) -> None:
+    if new is old:
+        return
     if new.get("name") != old["name"]:
         raise BadRequest(
             f"the name of the object ({new.get('name', '')}) does not match the name on the URL ({old['name']})"

@@ -227,7 +227,7 @@ class ResourceStore:
         return not (is_typed and self._commits.is_decoded(served, entry)) and large_objects.is_large(value)
 
     async def _entry_to_change(self, where: ObjectPath) -> StoredEntry:
-        entry = self.entry(where)
+        entry = self._reader.entry(where)
         return (await entries_in_version(where.served, [entry]))[0] if where.served.converter else entry
 
     def _is_outdated(self, served: ServedResource, entry: StoredEntry) -> bool:

@@ -95,22 +95,19 @@ def prepare_update(served: ServedResource, new: Raw, old: Raw, subresource: str,
         updated = {**old, "metadata": {**before, "managedFields": after.get("managedFields", [])}}
         if not served.kind.custom:
             kept = _STATUS_KEEPS.get(served.kind.id, ())
-            for key in _STATUS_METADATA:
-                if key not in kept:
-                    copy_member(updated["metadata"], after, key)
-        copy_member(updated, new, "status")
+            copy_members(updated["metadata"], after, *(key for key in _STATUS_METADATA if key not in kept))
+        copy_members(updated, new, "status")
         return updated
     if subresource in _PART_WRITERS:
         kept = {**old, "metadata": {**before, "managedFields": after.get("managedFields", [])}}
         return _with_next_generation(served, _PART_WRITERS[subresource](kept, new), old)
     updated = {**new, "apiVersion": old["apiVersion"], "kind": old["kind"]}
     metadata = updated["metadata"] = {**after}
-    for key in (*_IDENTITY, *_LIFECYCLE):
-        copy_member(metadata, before, key)
+    copy_members(metadata, before, *_IDENTITY, *_LIFECYCLE)
     if subresource == "binding":
         return updated  # a binding sets the node and the status of a pod in one step
     if served.kind.status and not whole:
-        copy_member(updated, old, "status")
+        copy_members(updated, old, "status")
     if served.kind.id == "namespaces":
         updated["spec"] = old.get("spec", {})
     return _with_next_generation(served, updated, old)
@@ -131,15 +128,14 @@ def _with_finalizers(old: Raw, new: Raw) -> Raw:
 
 def _with_approval(old: Raw, new: Raw) -> Raw:
     status, metadata = {**(old.get("status") or {})}, {**old["metadata"]}
-    copy_member(status, new.get("status") or {}, "conditions")
-    for key in _STATUS_METADATA:
-        copy_member(metadata, new["metadata"], key)
+    copy_members(status, new.get("status") or {}, "conditions")
+    copy_members(metadata, new["metadata"], *_STATUS_METADATA)
     return {**old, "metadata": metadata, "status": status}
 
 
 def _with_ephemeral_containers(old: Raw, new: Raw) -> Raw:
     spec = {**old["spec"]}
-    copy_member(spec, new.get("spec") or {}, "ephemeralContainers")
+    copy_members(spec, new.get("spec") or {}, "ephemeralContainers")
     return {**old, "spec": spec}
 
 
@@ -151,8 +147,7 @@ def _with_resources(old: Raw, new: Raw) -> Raw:
         containers = [{**container} for container in spec.get(part) or ()]
         for container, other in zip(containers, wanted, strict=False):
             if container["name"] == other.get("name"):
-                for key in _RESIZED_FIELDS:
-                    copy_member(container, other, key)
+                copy_members(container, other, *_RESIZED_FIELDS)
         if part in spec:
             spec[part] = containers
     return {**old, "spec": spec}
@@ -167,11 +162,13 @@ _PART_WRITERS: Mapping[str, Callable[[Raw, Raw], Raw]] = {
 """Subresources that own one part of an object; whoever may write them may change nothing else of spec and status."""
 
 
-def copy_member(target: Raw, source: Raw, key: str) -> None:
-    if key in source:
-        target[key] = source[key]
-    else:
-        target.pop(key, None)
+def copy_members(target: Raw, source: Raw, *keys: str) -> None:
+    """Give `target` these members of `source`; those that are missing there are removed."""
+    for key in keys:
+        if key in source:
+            target[key] = source[key]
+        elif key in target:
+            del target[key]
 
 
 def _bumps_generation(served: ServedResource, new: Raw, old: Raw) -> bool:

@@ -11,7 +11,7 @@ from trimtab.errors import Cause, InternalError
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.registry.object_schema import ObjectSchema
-from trimtab.server.registry.strategy import copy_member, keeps_status_on_create, prepare_update, set_server_fields
+from trimtab.server.registry.strategy import copy_members, keeps_status_on_create, prepare_update, set_server_fields
 
 _SERVER_FIELDS = (
     "uid",
@@ -53,10 +53,9 @@ def _with_server_fields(attributes: Attributes, before: Raw, read: Raw, old: Raw
     else:
         new = {**read, "metadata": {**read["metadata"]}}
     if served.kind.status and subresource not in _WRITES_STATUS and (old or not keeps_status_on_create(served)):
-        copy_member(new, before, "status")
+        copy_members(new, before, "status")
     generation = new["metadata"].get("generation")
-    for key in _SERVER_FIELDS:
-        copy_member(new["metadata"], before["metadata"], key)
+    copy_members(new["metadata"], before["metadata"], *_SERVER_FIELDS)
     if old is None:
         set_server_fields(served, new)
     elif generation is not None:

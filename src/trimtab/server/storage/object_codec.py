@@ -27,6 +27,8 @@ _MAX_SMALL_LIST = 256
 _MAX_RECENT_BYTES = 4 * 1024 * 1024
 """Stored bytes of all objects that are kept decoded, which takes up to thirty times as much memory."""
 _OMITTED_FIELDS = ("apiVersion", "kind")
+_WRITTEN = "written"
+"""The entry of a memo that has the written object, with the version that it is in."""
 
 
 class _Metadata(msgspec.Struct):
@@ -53,9 +55,10 @@ def pack(obj: Raw) -> bytes:
         value = bytes(memoryview(orjson.dumps(stored)))
     except orjson.JSONEncodeError as error:  # nested more deeply than can be sent
         raise TooLarge(f"the object cannot be stored: {error}") from None
-    if len(value) > MAX_OBJECT_BYTES:
-        raise TooLarge(f"the object cannot be stored: it has {len(value)} bytes; the limit is {MAX_OBJECT_BYTES}")
-    if has_more_values(value, MAX_OBJECT_NODES):
+    size = len(value)
+    if size > MAX_OBJECT_BYTES:
+        raise TooLarge(f"the object cannot be stored: it has {size} bytes; the limit is {MAX_OBJECT_BYTES}")
+    if size > MAX_OBJECT_NODES and has_more_values(value, MAX_OBJECT_NODES):
         raise TooLarge(f"the object cannot be stored: it has more than {MAX_OBJECT_NODES} values")
     return value
 
@@ -70,16 +73,16 @@ def unpack(served: ServedResource, value: bytes, revision: int) -> Raw:
 
 def event_memo(served: ServedResource, obj: Raw) -> dict[str, Any] | None:
     """The written object as a memo for watchers, so that they need not decode it; it must not change any more."""
-    return None if served.to_stored else {f"written {served.api_version}": obj}
+    return None if served.to_stored else {_WRITTEN: (served.api_version, obj)}
 
 
 def written_metadata(event: StoreEvent) -> Raw | None:
     """The metadata of the object that a writer in this process has written; None where it must be decoded."""
-    for name, known in (event.memo or {}).items():
-        if name.startswith("written "):
-            metadata: Raw = known["metadata"]
-            return metadata
-    return None
+    memo = event.memo
+    if not memo or _WRITTEN not in memo:
+        return None
+    metadata: Raw = memo[_WRITTEN][1]["metadata"]
+    return metadata
 
 
 def decode_event(event: StoreEvent, served: ServedResource) -> Raw:
@@ -90,10 +93,13 @@ def decode_event(event: StoreEvent, served: ServedResource) -> Raw:
     name = f"raw {served.api_version}"
     raw: Raw | None = memo.get(name)
     if raw is None:
-        written, revision = memo.get(f"written {served.api_version}"), event.revision
-        raw = memo[name] = (
-            _with_resource_version(written, revision) if written else unpack(served, event.last_value, revision)
-        )
+        version, written = memo.get(_WRITTEN, ("", {}))
+        if version == served.api_version:
+            metadata = {**written["metadata"], "resourceVersion": str(event.revision)}
+            raw = {**written, "metadata": metadata}
+        else:
+            raw = unpack(served, event.last_value, event.revision)
+        memo[name] = raw
     return raw
 
 
@@ -138,10 +144,6 @@ class RecentWrites:
         if found is None or found.revision != entry.mod_revision or found.served is not served:
             return None
         return found.obj
-
-
-def _with_resource_version(written: Raw, revision: int) -> Raw:
-    return {**written, "metadata": {**written["metadata"], "resourceVersion": str(revision)}}
 
 
 def encode_object(served: ServedResource, value: bytes, revision: int) -> bytes:

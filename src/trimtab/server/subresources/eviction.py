@@ -131,7 +131,7 @@ class EvictionSubresource:
         for pod in pods:
             old = unpack(pod.served, self._resource_store.entry(pod).value, 0)
             attributes = Attributes("DELETE", pod, caller, dry_run)
-            for plugin in self._resource_store.admission.validating_plugins(attributes):
+            for plugin in self._resource_store.admission.plugins_for(attributes).validating:
                 await plugin.validate(attributes, None, old)
         refusals: list[ApiError] = []
         costs: list[str] = []

@@ -11,6 +11,7 @@ from api.kinds.native.native_validation import decode_with_defaults
 from trimtab.api.kind import kinds
 from trimtab.api.kinds.native import codec
 from trimtab.api.kinds.native.defaults import workloads as workloads_defaults
+from trimtab.api.kinds.native.defaults.fill import fill_member, set_missing
 from trimtab.api.kinds.native.fields import message_name
 from trimtab.registry import discover
 
@@ -122,3 +123,10 @@ def test_defaulting_is_idempotent_and_does_not_modify_its_argument(kind: Any, da
         again = fill(again)
     assert again == once
     assert codec.read(name, once).unknown == []
+
+
+def test_missing_and_null_members_are_set_in_their_order() -> None:
+    obj = {"a": None, "b": 2}
+    assert list(set_missing(obj, c=3, b=0, a=1).items()) == [("a", 1), ("b", 2), ("c", 3)]
+    assert set_missing(obj, b=0) is obj
+    assert fill_member(obj, "a", lambda member: member) is obj

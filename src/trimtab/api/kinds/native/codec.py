@@ -5,7 +5,7 @@ import binascii
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from trimtab.api import quantity
@@ -227,7 +227,7 @@ def _read_schema_or_list(value: Any, path: str, unknown: list[str]) -> Any:
         return [_read_schema_or_list(item, f"{path}[{i}]", unknown) for i, item in enumerate(value)]
     if isinstance(value, str):
         return value
-    return _read_message("apiextensions.v1.JSONSchemaProps", value, path, unknown, "JSONSchemaProps")
+    return _read_message("apiextensions.v1.JSONSchemaProps", "JSONSchemaProps", "", value, path, unknown)
 
 
 _SPECIAL: dict[str, Reader] = {
@@ -263,10 +263,7 @@ def _item_reader(field: NativeField, owner: str) -> Reader:
     if special := _SPECIAL.get(field.type):
         return _with_field_in_error(special, owner)
 
-    def read(value: Any, path: str, unknown: list[str]) -> Any:
-        return _read_message(field.type, value, path, unknown, owner, field.go_type)
-
-    return read
+    return partial(_read_message, field.type, owner, field.go_type)
 
 
 def _field_reader(field: NativeField, owner: str) -> Reader:
@@ -287,13 +284,14 @@ def _field_reader(field: NativeField, owner: str) -> Reader:
         return read_list
     if field.shape == "map":
         plain = _COPIED_TYPES.get(field.type)
+        copied_types = frozenset((plain,) if plain is not None else ())
 
         def read_map(value: Any, path: str, unknown: list[str]) -> Any:
             if type(value) is not dict:
                 raise _type_mismatch_error(
                     value, owner, path, field.go_field_type or "map[string]" + (field.go_type or _go_type(field.type))
                 )
-            if plain is not None and all(type(item) is plain for item in value.values()):
+            if copied_types.issuperset(map(type, value.values())):
                 read = dict(value)  # labels and similar maps, the most common case
             else:
                 read = {
@@ -374,7 +372,7 @@ def empty_message(name: str) -> Raw:
     return {field_name: _absent_value(field) for field_name, field in _message_readers(name).always_written}
 
 
-def _read_message(name: str, value: Any, path: str, unknown: list[str], owner: str, go: str = "") -> Raw:
+def _read_message(name: str, owner: str, go: str, value: Any, path: str, unknown: list[str]) -> Raw:
     if type(value) is not dict:
         raise _type_mismatch_error(value, owner, path, go or _go_type(name))
     plan = _message_readers(name)
@@ -406,7 +404,7 @@ def read(name: str, raw: Raw) -> DecodedObject:
         if not isinstance(value, str):
             raise _type_mismatch_error(value, "TypeMeta", key, "string")
     body = {key: value for key, value in raw.items() if key not in head} if head else raw
-    return DecodedObject({**head, **_read_message(name, body, "", unknown, name.rsplit(".", 1)[-1])}, unknown)
+    return DecodedObject({**head, **_read_message(name, name.rsplit(".", 1)[-1], "", body, "", unknown)}, unknown)
 
 
 def decode(name: str, raw: Raw, api_version: str) -> DecodedObject:

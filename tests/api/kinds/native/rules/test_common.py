@@ -96,3 +96,8 @@ def test_each_repeated_value_is_reported() -> None:
 def test_negative_quantities_are_rejected() -> None:
     causes = list(common.check_quantities({"cpu": "-1", "memory": "1Gi"}, "f"))
     assert format_causes(causes) == 'f[cpu]: Invalid value: "-1": must be greater than or equal to 0'
+
+
+@pytest.mark.parametrize(("key", "count"), [("Example.com/A", 0), ("example.com/A", 0), ("a b", 1), ("A/B/C", 1)])
+def test_annotation_keys_are_checked_in_lower_case(key: str, count: int) -> None:
+    assert len(list(common.check_annotations({key: ""}, "f"))) == count

@@ -11,7 +11,7 @@ Fill = Callable[[Raw], Raw]
 def fill_member(obj: Raw, key: str, fill: Fill) -> Raw:
     """The object with `fill` applied to its member `key`, if there is one."""
     member = obj.get(key)
-    return {**obj, key: fill(member)} if isinstance(member, dict) else obj
+    return {**obj, key: fill(member)} if type(member) is dict else obj
 
 
 def fill_items(obj: Raw, key: str, fill: Fill) -> Raw:
@@ -21,5 +21,7 @@ def fill_items(obj: Raw, key: str, fill: Fill) -> Raw:
 
 def set_missing(obj: Raw, **values: Any) -> Raw:
     """The object with these members set where they are missing."""
-    missing = {key: value for key, value in values.items() if obj.get(key) is None}
-    return {**obj, **missing} if missing else obj
+    for key in obj:
+        if key in values and obj[key] is not None:
+            del values[key]
+    return {**obj, **values} if values else obj

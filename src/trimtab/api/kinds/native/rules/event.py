@@ -15,8 +15,8 @@ def check_event(new: Raw, old: Raw | None) -> Sequence[Cause]:
 
 def _check_event_fields(event: Raw, subject_field: str, controller_field: str, message_field: str) -> Iterator[Cause]:
     """The rules of both event groups; an event with an eventTime has the newer form and more required fields."""
-    namespace = object_at(event, "metadata").get("namespace", "")
-    subject_namespace = object_at(event, subject_field).get("namespace", "")
+    namespace = event["metadata"].get("namespace", "")
+    subject_namespace = (event.get(subject_field) or {}).get("namespace", "")
     is_newer_form = event.get("eventTime")
     namespaces_of_cluster_scoped = ("default", "kube-system") if is_newer_form else ("", "default")
     if (not subject_namespace and namespace not in namespaces_of_cluster_scoped) or (

@@ -28,8 +28,21 @@ _STATEFUL_MUTABLE_FIELDS = {
 }
 
 
-def _check_selector(spec: Raw, noun: str, *, is_required: bool = True) -> Iterator[Cause]:
-    """Check the selector by itself."""
+def _check_selector_and_template(
+    spec: Raw, noun: str, *, is_required: bool = True, absent_matches: bool = False
+) -> Iterator[Cause]:
+    """Check selector and template, and that the labels of the template match a valid selector."""
+    faults = list(_check_selector(spec, noun, is_required=is_required))
+    yield from faults
+    selector, template = spec.get("selector"), object_at(spec, "template")
+    labels = object_at(template, "metadata").get("labels")
+    matches = absent_matches if selector is None else bool(faults) or common.selector_matches(selector, labels or {})
+    if not matches:
+        yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+    yield from pods.check_template(template, "spec.template")
+
+
+def _check_selector(spec: Raw, noun: str, *, is_required: bool) -> Iterator[Cause]:
     selector = spec.get("selector")
     if selector is None:
         if is_required:
@@ -43,25 +56,12 @@ def _check_selector(spec: Raw, noun: str, *, is_required: bool = True) -> Iterat
         yield invalid("spec.selector", selector, "invalid label selector")
 
 
-def _check_template(spec: Raw, *, absent_matches: bool = False) -> Iterator[Cause]:
-    """Check the template, and that its labels match the selector."""
-    selector, template = spec.get("selector"), object_at(spec, "template")
-    labels = object_at(template, "metadata").get("labels")
-    if selector is None:
-        matches = absent_matches
-    else:
-        is_invalid = common.is_empty_selector(selector) or any(common.check_selector(selector, ""))
-        matches = is_invalid or common.selector_matches(selector, labels or {})
-    if not matches:
-        yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
-    yield from pods.check_template(template, "spec.template")
-
-
 def _check_restart_policy(spec: Raw) -> Iterator[Cause]:
-    policy = object_at(spec, "template", "spec").get("restartPolicy")
+    pod = object_at(spec, "template", "spec")
+    policy = pod.get("restartPolicy")
     if policy != "Always":
         yield not_supported("spec.template.spec.restartPolicy", policy or "", ["Always"])
-    if object_at(spec, "template", "spec").get("activeDeadlineSeconds") is not None:
+    if pod.get("activeDeadlineSeconds") is not None:
         yield forbidden(
             "spec.template.spec.activeDeadlineSeconds", "activeDeadlineSeconds in ReplicaSet is not Supported"
         )
@@ -96,8 +96,9 @@ def _skip_unchanged_spec(check: _SpecCheck) -> _SpecCheck:
 @_skip_unchanged_spec
 def check_deployment(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = object_at(new, "spec")
-    found = [*_check_not_negative(spec, "replicas"), *_check_selector(spec, "deployment")]
-    found += [*_check_template(spec, absent_matches=True), *_check_restart_policy(spec)]
+    found = list(_check_not_negative(spec, "replicas"))
+    found += _check_selector_and_template(spec, "deployment", absent_matches=True)
+    found += _check_restart_policy(spec)
     found += _check_strategy(object_at(spec, "strategy"))
     found += _check_not_negative(spec, "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
     deadline = spec.get("progressDeadlineSeconds")
@@ -133,8 +134,7 @@ def check_replica_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = object_at(new, "spec")
     return [
         *_check_not_negative(spec, "replicas", "minReadySeconds"),
-        *_check_selector(spec, "deployment"),
-        *_check_template(spec),
+        *_check_selector_and_template(spec, "deployment"),
         *_check_restart_policy(spec),
         *_check_same_selector(new, old),
     ]
@@ -167,8 +167,7 @@ def check_stateful_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
     found += _check_stateful_strategy(object_at(spec, "updateStrategy"))
     found += [
         *_check_not_negative(spec, "replicas", "minReadySeconds"),
-        *_check_selector(spec, "statefulset"),
-        *_check_template(_with_claim_volumes(spec)),
+        *_check_selector_and_template(_with_claim_volumes(spec), "statefulset"),
     ]
     found += _check_restart_policy(spec)
     found += common.check_not_negative(object_at(spec, "ordinals").get("start"), "spec.ordinals.start")
@@ -218,8 +217,7 @@ def _check_stateful_strategy(strategy: Raw) -> Iterator[Cause]:
 def check_daemon_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = object_at(new, "spec")
     found: list[Cause] = [
-        *_check_selector(spec, "daemonset", is_required=False),
-        *_check_template(spec),
+        *_check_selector_and_template(spec, "daemonset", is_required=False),
         *_check_restart_policy(spec),
     ]
     found += _check_not_negative(spec, "minReadySeconds", "revisionHistoryLimit")
