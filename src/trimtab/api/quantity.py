@@ -49,6 +49,10 @@ def parse_quantity(quantity: QuantityText) -> Fraction:
     return _parse_text(quantity if isinstance(quantity, str) else repr(quantity))
 
 
+def is_negative(quantity: QuantityText) -> bool:
+    return parse_quantity(quantity).numerator < 0  # to compare the fraction itself takes several times as long
+
+
 def _ceil(amount: Fraction) -> int:
     return max(-_MAX_INT64, min(_MAX_INT64, -(-amount.numerator // amount.denominator)))
 

@@ -1,6 +1,6 @@
 """Filling fields that are missing, in new objects."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from trimtab.api.value import Raw
@@ -12,6 +12,12 @@ def fill_member(obj: Raw, key: str, fill: Fill) -> Raw:
     """The object with `fill` applied to its member `key`, if there is one."""
     member = obj.get(key)
     return {**obj, key: fill(member)} if isinstance(member, dict) else obj
+
+
+def fill_members(obj: Raw, fills: Mapping[str, Fill]) -> Raw:
+    """The object with these functions applied to the members of these names that it has."""
+    filled = {key: fill(obj[key]) for key, fill in fills.items() if key in obj and isinstance(obj[key], dict)}
+    return {**obj, **filled} if filled else obj
 
 
 def fill_items(obj: Raw, key: str, fill: Fill) -> Raw:
