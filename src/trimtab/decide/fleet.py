@@ -226,7 +226,7 @@ class Fleet(Generic[T]):
         )
 
     def __len__(self) -> int:
-        return len(self.targets)
+        return len(self.names)
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.targets)

@@ -421,7 +421,7 @@ def scores_of(plugin: ScorePlugin[A, T], request: A, fleet: Fleet[T], feasible: 
     raw = _raw_scores(plugin, request, fleet)
     if plugin.normalize is None:
         return raw
-    if feasible.all():
+    if np.logical_and.reduce(feasible):
         return plugin.normalize(raw)
     normalized: Array = np.zeros(len(raw), dtype=np.int64)
     normalized[feasible] = plugin.normalize(raw[feasible])
@@ -473,7 +473,8 @@ def _raw_scores(plugin: ScorePlugin[A, T], request: A, fleet: Fleet[T]) -> Array
         return named
     key = (plugin, None if plugin.reads is None else plugin.reads(request))
     bulk = None if plugin.array is None else partial(_all_scores, plugin.array, request, fleet)
-    return fleet.column(key, lambda: plugin.prepare(request, fleet), np.int64, keep=plugin.reads is not None, bulk=bulk)
+    prepare = partial(plugin.prepare, request, fleet)
+    return fleet.column(key, prepare, np.int64, keep=plugin.reads is not None, bulk=bulk)
 
 
 def _all_scores(array: Callable[[A, Fleet[T], Mask], Array | None], request: A, fleet: Fleet[T]) -> Array:
