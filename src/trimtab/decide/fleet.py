@@ -316,7 +316,7 @@ class Fleet(Generic[T]):
         return array
 
     def _compute_all(self, function: TargetFunction[T], dtype: DTypeLike) -> Array:
-        return np.fromiter((function(target) for target in self.targets), dtype, len(self.targets))
+        return np.fromiter(map(function, self.targets), dtype, len(self.targets))
 
     def compute_once(self, key: Hashable, compute: Callable[[], V], *, max_entries: int = _MAX_COMPUTED) -> V:
         """A value computed from other columns of this revision; cached until anything changes.
