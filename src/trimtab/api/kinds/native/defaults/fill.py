@@ -27,5 +27,5 @@ def fill_items(obj: Raw, key: str, fill: Fill) -> Raw:
 
 def set_missing(obj: Raw, **values: Any) -> Raw:
     """The object with these members set where they are missing."""
-    missing = {key: value for key, value in values.items() if obj.get(key) is None}
+    missing = {key: value for key, value in values.items() if key not in obj or obj[key] is None}
     return {**obj, **missing} if missing else obj

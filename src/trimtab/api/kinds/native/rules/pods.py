@@ -45,7 +45,7 @@ def _check_new_pod(spec: Raw) -> Iterator[Cause]:
         yield forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
     if spec.get("ephemeralContainers"):
         yield forbidden("spec.ephemeralContainers", "cannot be set on create")
-    system = object_at(spec, "os").get("name")
+    system = (spec.get("os") or {}).get("name")
     if system is not None and system not in ("linux", "windows"):
         yield not_supported("spec.os", system, ("linux", "windows"))
     if spec.get("dnsPolicy") == "None" and spec.get("dnsConfig") is None:
@@ -55,7 +55,7 @@ def _check_new_pod(spec: Raw) -> Iterator[Cause]:
             field = f"spec.initContainers[{index}].restartPolicy"
             yield not_supported(field, container["restartPolicy"], ("Always",))
     yield from _check_host_ports(spec.get("containers") or ())
-    context = object_at(spec, "securityContext")
+    context = spec.get("securityContext") or {}
     for name in ("runAsUser", "runAsGroup", "fsGroup"):
         value = context.get(name)
         if value is not None and not 0 <= value <= _MAX_ID:
