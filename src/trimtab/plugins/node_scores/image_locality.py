@@ -18,7 +18,7 @@ def scaled_image_sizes(request: PodRequest, nodes: Fleet[NodeInfo]) -> Array:
     """For every node, the sizes of the pod's images it has, each scaled by the share of nodes that have it."""
     total = np.zeros(len(nodes), dtype=np.int64)
     for image in image_names(request.pod.spec):
-        sizes = nodes.column(("image", image), partial(partial, _size, image), np.int64)
+        sizes = nodes.column(("image", image), partial(partial, _size, image), np.int64, ignores_load=True)
         if owners := np.count_nonzero(sizes):
             total += (sizes * (owners / max(1, request.node_count))).astype(np.int64)
     return total

@@ -39,7 +39,7 @@ def _balance_array(nodes: Fleet[NodeInfo], cpu: int, memory: int) -> Array:
     balanced -= _share(nodes, "memory", memory)
     np.abs(balanced, out=balanced)
     balanced /= 2
-    both = nodes.column("balanced resources", lambda: _has_both, bool)
+    both = nodes.column("balanced resources", lambda: _has_both, bool, ignores_load=True)
     if not both.all():
         balanced[~both] = 0.0
     np.subtract(1, balanced, out=balanced)
