@@ -4,7 +4,14 @@ import tracemalloc
 
 import pytest
 
-from trimtab.api.quantity import InvalidQuantity, add_quantities, canonical_form, int_value, milli_value
+from trimtab.api.quantity import (
+    InvalidQuantity,
+    add_quantities,
+    canonical_form,
+    int_value,
+    is_negative,
+    milli_value,
+)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +60,13 @@ def test_canonical_form_keeps_the_suffix_family(text, expected) -> None:
 def test_invalid_quantities_are_rejected(text) -> None:
     with pytest.raises(InvalidQuantity):
         int_value(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("-1", True), ("-100m", True), ("-1n", True), ("-0", False), ("1e-3", False), (0, False)]
+)
+def test_only_amounts_below_zero_are_negative(text, expected) -> None:
+    assert is_negative(text) is expected
 
 
 def test_sum_has_the_suffix_family_of_its_first_quantity() -> None:

@@ -12,6 +12,7 @@ from trimtab.decide.fleet import ExternalValue, Fleet
 class Thing(NamedTuple):
     name: str
     size: int = 0
+    load: int = 0
 
 
 def sizes(fleet: Fleet[Thing], computed: list[str] | None = None) -> list[int]:
@@ -35,6 +36,31 @@ def test_only_changed_targets_are_computed_again() -> None:
     sizes(fleet, computed)
     computed.clear()
     assert sizes(fleet.change([Thing("b", 20)]), computed) == [1, 20, 3]
+    assert computed == ["b"]
+
+
+def test_what_does_not_depend_on_the_load_is_not_computed_again_when_the_load_changes() -> None:
+    computed: list[str] = []
+
+    def size(thing: Thing) -> int:
+        computed.append(thing.name)
+        return thing.size
+
+    def current(fleet: Fleet[Thing]) -> tuple[list[int], list[int]]:
+        without_load = fleet.column("size", lambda: size, ignores_load=True)
+        with_load = fleet.column("load", lambda: lambda thing: thing.size + thing.load)
+        return without_load.tolist(), with_load.tolist()
+
+    fleet = Fleet.of([Thing("a", 1), Thing("b", 2)])
+    current(fleet)
+    computed.clear()
+    fleet = fleet.change_load(Thing("a", 1, 10))
+    assert current(fleet) == ([1, 2], [11, 2])
+    fleet = fleet.change_load(Thing("a", 1, 20)).change_load(Thing("b", 2, 30))
+    assert current(fleet) == ([1, 2], [21, 32])
+    assert computed == []
+    fleet = fleet.change([Thing("b", 5, 30)]).change_load(Thing("a", 1, 40))
+    assert current(fleet) == ([1, 5], [41, 35])
     assert computed == ["b"]
 
 
@@ -94,8 +120,9 @@ def test_reservations_follow_their_targets() -> None:
 
 steps = st.lists(
     st.tuples(
-        st.lists(st.builds(Thing, st.sampled_from("abcdefgh"), st.integers(0, 99)), max_size=4),
+        st.lists(st.builds(Thing, st.sampled_from("abcdefgh"), st.integers(0, 99), st.integers(0, 99)), max_size=4),
         st.lists(st.sampled_from("abcdefgh"), max_size=3),
+        st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 99), max_size=3),
     ),
     max_size=8,
 )
@@ -104,15 +131,24 @@ steps = st.lists(
 @settings(max_examples=200, deadline=None)
 @given(steps, st.data())
 def test_updated_arrays_equal_newly_computed_arrays(
-    changes: list[tuple[list[Thing], list[str]]], data: st.DataObject
+    changes: list[tuple[list[Thing], list[str], dict[str, int]]], data: st.DataObject
 ) -> None:
     fleet: Fleet[Thing] = Fleet.of([])
-    sizes(fleet)
-    for come, go in changes:
+    check_arrays(fleet)
+    for come, go, loads in changes:
         fleet = fleet.change(come, removed=go)
+        for name in loads.keys() & fleet.index.keys():
+            fleet = fleet.change_load(fleet.targets[fleet.index[name]]._replace(load=loads[name]))
         if data.draw(st.booleans()):
-            assert sizes(fleet) == [thing.size for thing in fleet]
+            check_arrays(fleet)
+    check_arrays(fleet)
+
+
+def check_arrays(fleet: Fleet[Thing]) -> None:
     assert sizes(fleet) == [thing.size for thing in fleet]
+    assert fleet.column("load", lambda: lambda thing: thing.load).tolist() == [thing.load for thing in fleet]
+    fixed = fleet.column("fixed", lambda: lambda thing: thing.size, ignores_load=True)
+    assert fixed.tolist() == [thing.size for thing in fleet]
 
 
 def test_number_of_small_arrays_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

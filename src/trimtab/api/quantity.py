@@ -49,6 +49,12 @@ def parse_quantity(quantity: QuantityText) -> Fraction:
     return _parse_text(quantity if isinstance(quantity, str) else repr(quantity))
 
 
+def is_negative(quantity: QuantityText) -> bool:
+    """Whether a valid quantity is below zero."""
+    text = quantity if isinstance(quantity, str) else repr(quantity)
+    return "-" in text and _parse_text(text) < 0
+
+
 def _ceil(amount: Fraction) -> int:
     return max(-_MAX_INT64, min(_MAX_INT64, -(-amount.numerator // amount.denominator)))
 

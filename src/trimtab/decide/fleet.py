@@ -3,16 +3,17 @@
 Problem: a placement decision evaluates every plugin for every target. With thousands of targets and a decision per
 binding, evaluating everything each time is too slow; yet between two decisions only a few targets change.
 
-A `Fleet` is immutable. `change`, `at`, `with_external_values`, `with_external_value_changes` and `reserve` return the
-next fleet. A column is one target. Columns are sorted by name, so a smaller column is a smaller name, and ties by name
-are ties by column. `column(key, prepare)` returns one number per target. The array is cached by `key`; in a later
+A `Fleet` is immutable. `change`, `change_load`, `at`, `with_external_values`, `with_external_value_changes` and `reserve`
+return the next fleet. A column is one target. Columns are sorted by name, so a smaller column is a smaller name, and ties by
+name are ties by column. `column(key, prepare)` returns one number per target. The array is cached by `key`; in a later
 fleet only the columns that changed since then are computed again.
 
 How it works: all fleets that follow from each other share one `ArrayCache`. The cache holds the arrays, each with the
 revision it is valid for, and the list of changes between revisions. To bring an array up to date, the changes since
 its revision are merged: either a set of stale columns, or, when targets were added or removed, also an index that
-moves each old column to its new place. Reservations do not change the revision, because no cached array contains
-them: code that computes free capacity must subtract `reserved` itself.
+moves each old column to its new place. A change of what runs on a target (`change_load`) concerns only the arrays that
+depend on it. Reservations do not change the revision, because no cached array contains them: code that computes free
+capacity must subtract `reserved` itself.
 
 Invariants:
 - The shared cache belongs to the newest revision. An older fleet that is asked for an array gets an empty cache of its
@@ -71,6 +72,16 @@ class _Change(NamedTuple):
 
     columns: tuple[int, ...]
     origin: Array | None = None
+    is_load: bool = False
+    """Only what runs on the targets changed."""
+
+
+class _StaleColumns(NamedTuple):
+    """The columns that changed between two revisions of one layout."""
+
+    all: list[int]
+    except_load: list[int]
+    """Those of which more than the load changed."""
 
 
 class _CacheEntry:
@@ -96,7 +107,7 @@ class ArrayCache:
         self.names: tuple[int, Array] | None = None
         self.bytes = 0
         self.tick = 0
-        self._stale_since: tuple[tuple[int, int], list[int] | None] = ((-1, -1), None)
+        self._stale_since: tuple[tuple[int, int], _StaleColumns | None] = ((-1, -1), None)
 
     def advance(self, change: _Change) -> None:
         self.head += 1
@@ -129,27 +140,31 @@ class ArrayCache:
         for key in sorted(self.entries, key=lambda k: self.entries[k].used)[: len(self.entries) // 2 + 1]:
             self.drop(key)
 
-    def bring_up_to_date(self, entry: _CacheEntry) -> tuple[Array, Sequence[int]] | None:
+    def bring_up_to_date(self, entry: _CacheEntry, *, ignores_load: bool) -> tuple[Array, Sequence[int]] | None:
         """The array in the current layout, and its stale columns; None when the changes are no longer known."""
         if entry.revision < self.first_revision:
             return None
-        if entry.revision == self.head - 1 and self.changes[-1].origin is None:
-            return entry.array, self.changes[-1].columns  # by far the most frequent case
+        if entry.revision == self.head - 1 and (latest := self.changes[-1]).origin is None:
+            # by far the most frequent case
+            return entry.array, () if ignores_load and latest.is_load else latest.columns
         if self._stale_since[0] != (entry.revision, self.head):  # arrays that are used together are equally old
             self._stale_since = (entry.revision, self.head), self._stale_columns_since(entry.revision)
         stale = self._stale_since[1]
         if stale is None:
             return _reorder_columns(entry.array, self.changes[entry.revision - self.first_revision :])
-        return entry.array, stale
+        return entry.array, stale.except_load if ignores_load else stale.all
 
-    def _stale_columns_since(self, revision: int) -> list[int] | None:
+    def _stale_columns_since(self, revision: int) -> "_StaleColumns | None":
         """The columns that changed since this revision; None when the layout did."""
-        stale: set[int] = set()
+        changed: set[int] = set()
+        except_load: set[int] = set()
         for step in self.changes[revision - self.first_revision :]:
             if step.origin is not None:
                 return None
-            stale.update(step.columns)
-        return sorted(stale)
+            changed.update(step.columns)
+            if not step.is_load:
+                except_load.update(step.columns)
+        return _StaleColumns(sorted(changed), sorted(except_load))
 
 
 def _reorder_columns(array: Array, changes: Iterable[_Change]) -> tuple[Array, Sequence[int]]:
@@ -168,7 +183,7 @@ def _reorder_columns(array: Array, changes: Iterable[_Change]) -> tuple[Array, S
 
 
 class Fleet(Generic[T]):
-    """All targets at one revision. `Fleet.of` is the first; `change`, `at`, `reserve` and `with_*` return the next."""
+    """All targets at one revision. `Fleet.of` is the first; `change*`, `at`, `reserve` and `with_*` return the next."""
 
     __slots__ = ("_cache", "external_values", "index", "layout", "names", "now", "reserved", "revision", "targets")
 
@@ -226,7 +241,7 @@ class Fleet(Generic[T]):
         )
 
     def __len__(self) -> int:
-        return len(self.targets)
+        return len(self.names)
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.targets)
@@ -284,11 +299,13 @@ class Fleet(Generic[T]):
         *,
         keep: bool = True,
         bulk: Callable[[], Array] | None = None,
+        ignores_load: bool = False,
     ) -> Array:
         """One number per target, computed by `prepare()`; only columns that changed since are computed again.
 
         `key` must identify everything that `prepare` reads besides the targets and their external values.
-        `bulk` computes the same array (a new one) at once, for when many columns are stale.
+        `bulk` computes the same array (a new one) at once, for when many columns are stale. With `ignores_load` the numbers
+        do not depend on what `change_load` changes.
         """
         memory = self.cache
         kept = memory.entries.get(key)
@@ -298,10 +315,10 @@ class Fleet(Generic[T]):
         memory.tick = kept.used = memory.tick + 1
         if kept.revision == self.revision:
             return kept.array
-        carried = memory.bring_up_to_date(kept)
+        carried = memory.bring_up_to_date(kept, ignores_load=ignores_load)
         if carried is None:
             memory.drop(key)
-            return self.column(key, prepare, dtype, bulk=bulk)
+            return self.column(key, prepare, dtype, bulk=bulk, ignores_load=ignores_load)
         array, stale = carried
         if bulk is not None and len(stale) > _BULK_THRESHOLD:
             array = bulk()
@@ -316,7 +333,7 @@ class Fleet(Generic[T]):
         return array
 
     def _compute_all(self, function: TargetFunction[T], dtype: DTypeLike) -> Array:
-        return np.fromiter((function(target) for target in self.targets), dtype, len(self.targets))
+        return np.fromiter(map(function, self.targets), dtype, len(self.targets))
 
     def compute_once(self, key: Hashable, compute: Callable[[], V], *, max_entries: int = _MAX_COMPUTED) -> V:
         """A value computed from other columns of this revision; cached until anything changes.
@@ -364,6 +381,11 @@ class Fleet(Generic[T]):
             return self._with_new_layout(fresh, set(removed_names))
         changes = {self.index[name]: target for name, target in fresh.items()}
         return self._next(_Change(tuple(changes)), targets=replace_targets(self.targets, changes))
+
+    def change_load(self, target: T) -> "Fleet[T]":
+        """The next fleet: `target` replaces the one of its name, from which only what runs on it differs."""
+        column = self.index[target.name]
+        return self._next(_Change((column,), is_load=True), targets=replace_targets(self.targets, {column: target}))
 
     def _with_new_layout(self, fresh: Mapping[str, T], removed: set[str]) -> "Fleet[T]":
         together = {name: target for name, target in zip(self.names, self.targets, strict=True) if name not in removed}

@@ -108,6 +108,8 @@ class FilterPlugin(Generic[A, T]):
     """Rejects no target for this request."""
     array: Callable[[A, Fleet[T]], Mask] | None = None
     """Which targets are accepted, as a new array: the same results as `prepare`."""
+    ignores_load: bool = False
+    """The check of a target does not depend on what runs there (see `Fleet.change_load`)."""
     array_key: Callable[[A, Fleet[T]], Hashable | None] | None = None
     """Equal for requests with the same array on this fleet; None where the array belongs to one request."""
 
@@ -162,6 +164,8 @@ class ScorePlugin(Generic[A, T]):
     """With `reads`: the array also depends on which targets are feasible."""
     sparse: Callable[[A, Fleet[T]], SparseScores] | None = None
     """The array form for scores in which requests differ in a few columns only."""
+    ignores_load: bool = False
+    """The score of a target does not depend on what runs there (see `Fleet.change_load`)."""
 
     @property
     def depends_on_fleet(self) -> bool:
@@ -184,10 +188,13 @@ def _filter_decorator(
         limits_placed: bool = False,
         skips: Callable[[Any], bool] | None = None,
         array: Callable[[Any, Fleet[Any]], Mask] | None = None,
+        ignores_load: bool = False,
         array_key: Callable[[Any, Fleet[Any]], Hashable | None] | None = None,
     ) -> Callable[[PluginFunction], PluginFunction]:
         def register(rule: PluginFunction) -> PluginFunction:
-            plugin = FilterPlugin(name, rule, reads, targets, skips_placed, limits_placed, skips, array, array_key)
+            plugin = FilterPlugin(
+                name, rule, reads, targets, skips_placed, limits_placed, skips, array, ignores_load, array_key
+            )
             registry.add(name, plugin)
             return rule
 
@@ -209,6 +216,7 @@ def _score_decorator(
         array: Callable[[Any, Fleet[Any], Mask], Array | None] | None = None,
         depends_on_feasible: bool = False,
         sparse: Callable[[Any, Fleet[Any]], SparseScores] | None = None,
+        ignores_load: bool = False,
     ) -> Callable[[PluginFunction], PluginFunction]:
         if array is not None and sparse is not None:
             raise ValueError(f"the score {name} has two array forms: declare `array` or `sparse`")
@@ -216,7 +224,9 @@ def _score_decorator(
         def register(rule: PluginFunction) -> PluginFunction:
             registry.add(
                 name,
-                ScorePlugin(name, rule, reads, targets, normalize, skips, array, depends_on_feasible, sparse),
+                ScorePlugin(
+                    name, rule, reads, targets, normalize, skips, array, depends_on_feasible, sparse, ignores_load
+                ),
             )
             return rule
 
@@ -263,7 +273,8 @@ def filter_mask(plugin: FilterPlugin[A, T], request: A, fleet: Fleet[T]) -> Mask
         return mask
     key = (plugin, None if plugin.reads is None else plugin.reads(request))
     bulk = None if plugin.array is None else partial(plugin.array, request, fleet)
-    return fleet.column(key, partial(_accepts, plugin, request, fleet), bool, keep=plugin.reads is not None, bulk=bulk)
+    prepare = partial(_accepts, plugin, request, fleet)
+    return fleet.column(key, prepare, bool, keep=plugin.reads is not None, bulk=bulk, ignores_load=plugin.ignores_load)
 
 
 def _accepts(plugin: FilterPlugin[A, T], request: A, fleet: Fleet[T]) -> Callable[[T], bool]:
@@ -421,7 +432,7 @@ def scores_of(plugin: ScorePlugin[A, T], request: A, fleet: Fleet[T], feasible: 
     raw = _raw_scores(plugin, request, fleet)
     if plugin.normalize is None:
         return raw
-    if feasible.all():
+    if np.logical_and.reduce(feasible):
         return plugin.normalize(raw)
     normalized: Array = np.zeros(len(raw), dtype=np.int64)
     normalized[feasible] = plugin.normalize(raw[feasible])
@@ -473,7 +484,10 @@ def _raw_scores(plugin: ScorePlugin[A, T], request: A, fleet: Fleet[T]) -> Array
         return named
     key = (plugin, None if plugin.reads is None else plugin.reads(request))
     bulk = None if plugin.array is None else partial(_all_scores, plugin.array, request, fleet)
-    return fleet.column(key, lambda: plugin.prepare(request, fleet), np.int64, keep=plugin.reads is not None, bulk=bulk)
+    prepare = partial(plugin.prepare, request, fleet)
+    return fleet.column(
+        key, prepare, np.int64, keep=plugin.reads is not None, bulk=bulk, ignores_load=plugin.ignores_load
+    )
 
 
 def _all_scores(array: Callable[[A, Fleet[T], Mask], Array | None], request: A, fleet: Fleet[T]) -> Array:

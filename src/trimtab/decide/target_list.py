@@ -41,7 +41,7 @@ class TargetList(Sequence[T]):
     @overload
     def __getitem__(self, place: slice) -> list[T]: ...
     def __getitem__(self, place: int | slice) -> T | list[T]:
-        if isinstance(place, slice):
+        if type(place) is slice:
             return list(self)[place]
         if not 0 <= place < self._size:
             place = range(self._size)[place]

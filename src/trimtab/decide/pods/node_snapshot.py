@@ -164,7 +164,8 @@ class NodeSnapshot:
                 }
             )
         return self._with(
-            nodes=self.nodes.change([node_info.with_pod(pod)]), affinity_term_counts=self._update_term_counts((pod,), 1)
+            nodes=self.nodes.change_load(node_info.with_pod(pod)),
+            affinity_term_counts=self._update_term_counts((pod,), 1),
         )
 
     def without_pod(self, pod: Pod) -> "NodeSnapshot":
@@ -180,7 +181,7 @@ class NodeSnapshot:
         """Return the next snapshot without these pods of one node, which must be the same objects."""
         node_info, leaving = self.nodes.targets[self.nodes.index[node]], tuple(pods)
         return self._with(
-            nodes=self.nodes.change([node_info.without_pods(leaving)]),
+            nodes=self.nodes.change_load(node_info.without_pods(leaving)),
             affinity_term_counts=self._update_term_counts(leaving, -1),
         )
 

@@ -68,10 +68,13 @@ def pod_traits_of(pod: Pod) -> PodTraits:
 
 def qos_class(pod: Pod) -> int:
     """Return the QoS class: guaranteed when all limits equal the requests, best effort without requests and limits."""
-    containers = (*pod.spec.containers, *pod.spec.init_containers)
-    if not any(_has_compute_resources(container) for container in containers):
+    is_best_effort = is_guaranteed = True
+    for container in (*pod.spec.containers, *pod.spec.init_containers):
+        is_best_effort = is_best_effort and not _has_compute_resources(container)
+        is_guaranteed = is_guaranteed and _is_guaranteed(container)
+    if is_best_effort:
         return BEST_EFFORT
-    return GUARANTEED if all(_is_guaranteed(container) for container in containers) else BURSTABLE
+    return GUARANTEED if is_guaranteed else BURSTABLE
 
 
 def _has_compute_resources(container: Container) -> bool:
@@ -85,7 +88,7 @@ def _has_compute_resources(container: Container) -> bool:
 def _is_guaranteed(container: Container) -> bool:
     requests, limits = container.resources.requests, container.resources.limits
     for name in COMPUTE_RESOURCES:
-        most = milli_value(limits.get(name, 0))
+        most = milli_value(limits[name]) if name in limits else 0
         if not most or milli_value(requests.get(name, limits[name])) != most:
             return False
     return True

@@ -12,6 +12,7 @@ from trimtab.decide.framework import (
     FilterPlugin,
     Mask,
     Rejection,
+    ScorePlugin,
     feasible_mask,
     filter_mask,
     first_rejections,
@@ -26,6 +27,7 @@ from trimtab.decide.pods.node_snapshot import NodeSnapshot
 from trimtab.decide.pods.request import PodRequest, pod_request_for
 
 NodeFilter = FilterPlugin[PodRequest, NodeInfo]
+NodeScore = ScorePlugin[PodRequest, NodeInfo]
 
 
 class SchedulerProfile(NamedTuple):
@@ -161,7 +163,7 @@ def best_column(total: Array, feasible: Mask, fleet: NodeSnapshot) -> tuple[int,
     """
     ranked = np.where(feasible, total, INFEASIBLE_SCORE)
     column = int(ranked.argmax())
-    equal = np.flatnonzero(ranked == ranked[column])
+    (equal,) = (ranked == ranked[column]).nonzero()
     if len(equal) > 1:
         column = int(equal[pod_counts(fleet.nodes)[equal].argmin()])
     return column, len(equal)
@@ -281,7 +283,12 @@ def weighted_scores(
     request: PodRequest, fleet: NodeSnapshot, feasible: Mask, scheduler_profile: SchedulerProfile
 ) -> Iterator[tuple[str, Array]]:
     """Yield the weighted scores of every plugin that does not skip the pod."""
-    for name, weight in scheduler_profile.scores:
-        scores = scores_of(node_scores[name], request, fleet.nodes, feasible)
+    for plugin, weight in _scores_by_name(scheduler_profile.scores):
+        scores = scores_of(plugin, request, fleet.nodes, feasible)
         if scores is not None:
-            yield name, scores if weight == 1 else scores * weight
+            yield plugin.name, scores if weight == 1 else scores * weight
+
+
+@cache
+def _scores_by_name(scores: tuple[tuple[str, int], ...]) -> tuple[tuple[NodeScore, int], ...]:
+    return tuple((node_scores[name], weight) for name, weight in scores)

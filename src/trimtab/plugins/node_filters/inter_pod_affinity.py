@@ -32,9 +32,7 @@ class AffinityMasks(NamedTuple):
 
 
 def has_no_requirements(request: PodRequest) -> bool:
-    return not any(own.is_required for own in request.own_terms) and not any(
-        other.is_required for other in request.matching_terms
-    )
+    return not any(term.is_required for term in (*request.own_terms, *request.matching_terms))
 
 
 def affinity_masks(request: PodRequest, nodes: Fleet[NodeInfo]) -> AffinityMasks:

@@ -14,7 +14,12 @@ def has_no_requirements(request: PodRequest) -> bool:
     return not request.pod.spec.node_selector and required_selector(request.pod.spec) is None
 
 
-@node_filter("NodeAffinity", reads=lambda request: node_requirements(request.pod.spec), skips=has_no_requirements)
+@node_filter(
+    "NodeAffinity",
+    reads=lambda request: node_requirements(request.pod.spec),
+    skips=has_no_requirements,
+    ignores_load=True,
+)
 def node_affinity(request: PodRequest, nodes: Fleet[NodeInfo]) -> Check[NodeInfo]:
     wanted = required_node_matcher(request.pod.spec)
 

@@ -13,7 +13,7 @@ def has_no_node_name(request: PodRequest) -> bool:
     return not request.pod.spec.node_name
 
 
-@node_filter("NodeName", reads=lambda request: request.pod.spec.node_name, skips=has_no_node_name)
+@node_filter("NodeName", reads=lambda request: request.pod.spec.node_name, skips=has_no_node_name, ignores_load=True)
 def node_name(request: PodRequest, nodes: Fleet[NodeInfo]) -> Check[NodeInfo]:
     wanted = request.pod.spec.node_name
 

@@ -14,12 +14,10 @@ def tolerates_cordon(request: PodRequest) -> bool:
     return any(toleration.tolerates(CORDONED) for toleration in request.pod.spec.tolerations)
 
 
-@node_filter("NodeUnschedulable", reads=tolerates_cordon)
+@node_filter("NodeUnschedulable", reads=tolerates_cordon, ignores_load=True)
 def node_unschedulable(request: PodRequest, nodes: Fleet[NodeInfo]) -> Check[NodeInfo]:
-    tolerated = tolerates_cordon(request)
-
     def check(node_info: NodeInfo) -> Reason | None:
-        if node_info.node.spec.unschedulable and not tolerated:
+        if node_info.node.spec.unschedulable and not tolerates_cordon(request):  # few nodes are cordoned
             return unresolvable_reason("node(s) were unschedulable", "the node is cordoned")
         return None
 

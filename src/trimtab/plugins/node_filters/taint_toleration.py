@@ -8,7 +8,7 @@ from trimtab.decide.pods.node_rejection import unresolvable_reason
 from trimtab.decide.pods.request import PodRequest
 
 
-@node_filter("TaintToleration", reads=lambda request: request.pod.spec.tolerations)
+@node_filter("TaintToleration", reads=lambda request: request.pod.spec.tolerations, ignores_load=True)
 def taint_toleration(request: PodRequest, nodes: Fleet[NodeInfo]) -> Check[NodeInfo]:
     tolerations = request.pod.spec.tolerations
 

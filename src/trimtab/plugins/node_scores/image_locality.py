@@ -18,10 +18,9 @@ def scaled_image_sizes(request: PodRequest, nodes: Fleet[NodeInfo]) -> Array:
     """For every node, the sizes of the pod's images it has, each scaled by the share of nodes that have it."""
     total = np.zeros(len(nodes), dtype=np.int64)
     for image in image_names(request.pod.spec):
-        sizes = nodes.column(("image", image), partial(partial, _size, image), np.int64)
-        if sizes.any():
-            share = np.count_nonzero(sizes) / max(1, request.node_count)
-            total += (sizes * share).astype(np.int64)
+        sizes = nodes.column(("image", image), partial(partial, _size, image), np.int64, ignores_load=True)
+        if owners := np.count_nonzero(sizes):
+            total += (sizes * (owners / max(1, request.node_count))).astype(np.int64)
     return total
 
 
@@ -31,7 +30,7 @@ def _size(image: str, node_info: NodeInfo) -> int:
 
 def image_scores(request: PodRequest, nodes: Fleet[NodeInfo], feasible: Mask) -> Array:
     sizes = scaled_image_sizes(request, nodes)
-    if not sizes.any():
+    if not np.count_nonzero(sizes):
         return sizes  # no node has any of the images: all are equal
     containers = len(request.pod.spec.containers) + len(request.pod.spec.init_containers)
     largest = MAX_IMAGE_BYTES_PER_CONTAINER * max(1, containers)

@@ -24,7 +24,7 @@ def prefers_none(request: PodRequest) -> bool:
     return not preferred_terms(request)
 
 
-@node_score("NodeAffinity", reads=preferences, normalize=normalize_scores, skips=prefers_none)
+@node_score("NodeAffinity", reads=preferences, normalize=normalize_scores, skips=prefers_none, ignores_load=True)
 def node_affinity(request: PodRequest, nodes: Fleet[NodeInfo]) -> Scorer[NodeInfo]:
     terms = [(preferred_node_matcher(term.preference), term.weight) for term in preferred_terms(request)]
 

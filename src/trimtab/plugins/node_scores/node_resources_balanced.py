@@ -39,7 +39,7 @@ def _balance_array(nodes: Fleet[NodeInfo], cpu: int, memory: int) -> Array:
     balanced -= _share(nodes, "memory", memory)
     np.abs(balanced, out=balanced)
     balanced /= 2
-    both = nodes.column("balanced resources", lambda: _has_both, bool)
+    both = nodes.column("balanced resources", lambda: _has_both, bool, ignores_load=True)
     if not both.all():
         balanced[~both] = 0.0
     np.subtract(1, balanced, out=balanced)
@@ -72,10 +72,9 @@ def node_resources_balanced(request: PodRequest, nodes: Fleet[NodeInfo]) -> Scor
 
 
 def _balance_score(node_info: NodeInfo, cpu: int, memory: int) -> int:
-    shares = [
-        min(1.0, (node_info.used.get(resource, 0) + more) / allocatable)
-        for resource, more in (("cpu", cpu), ("memory", memory))
-        if (allocatable := node_info.allocatable.get(resource, 0))
-    ]
-    deviation = abs(shares[0] - shares[1]) / 2 if len(shares) == 2 else 0.0
-    return int((1 - deviation) * 100)
+    if not _has_both(node_info):
+        return 100
+    allocatable, used = node_info.allocatable, node_info.used
+    cpu_share = min(1.0, (used.get("cpu", 0) + cpu) / allocatable["cpu"])
+    memory_share = min(1.0, (used.get("memory", 0) + memory) / allocatable["memory"])
+    return int((1 - abs(cpu_share - memory_share) / 2) * 100)

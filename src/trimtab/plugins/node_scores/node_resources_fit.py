@@ -18,7 +18,7 @@ def assumed_requests(request: PodRequest) -> Hashable:
 def least_allocated_scores(request: PodRequest, nodes: Fleet[NodeInfo], feasible: Mask) -> Array:
     total = _hundredths(nodes, "cpu", request.pod_info.resources.assumed_cpu)
     total += _hundredths(nodes, "memory", request.pod_info.resources.assumed_memory)
-    total /= nodes.column("scored resources", lambda: _scored_resource_count, np.float64)
+    total /= nodes.column("scored resources", lambda: _scored_resource_count, np.float64, ignores_load=True)
     return total.astype(np.int64)
 
 

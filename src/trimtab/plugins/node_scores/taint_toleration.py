@@ -15,7 +15,7 @@ def soft_tolerations(request: PodRequest) -> Hashable:
     return tuple(toleration for toleration in request.pod.spec.tolerations if toleration.effect in {"", AVOIDED})
 
 
-@node_score("TaintToleration", reads=soft_tolerations, normalize=normalize_scores_reversed)
+@node_score("TaintToleration", reads=soft_tolerations, normalize=normalize_scores_reversed, ignores_load=True)
 def taint_toleration(request: PodRequest, nodes: Fleet[NodeInfo]) -> Scorer[NodeInfo]:
     tolerations = [toleration for toleration in request.pod.spec.tolerations if toleration.effect in {"", AVOIDED}]
 

@@ -20,6 +20,8 @@ from trimtab.store.keys import key_below, object_key, resource_prefix
 from trimtab.store.store import Store
 
 _CLASSES = resource_prefix("scheduling.k8s.io", "priorityclasses")
+_GLOBAL_DEFAULT = b'"globalDefault"'
+"""The JSON of few classes has this field; the others are not decoded for every pod."""
 _POLICY = object_key("trimtab.dev", "disruptionpolicies", "default")
 _SERVICES = resource_prefix("", "services")
 _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -48,6 +50,7 @@ _CLUSTER_IPS = ipaddress.IPv4Network("10.96.0.0/12")
 _NODE_PORTS = range(30000, 32768)
 _TOLERATED_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATED_SECONDS = 300
+_COMPUTE_RESOURCES = ("cpu", "memory")
 _DEFAULTED_KINDS = {"services", "pods", "nodes", "jobs.batch"}
 
 
@@ -145,8 +148,8 @@ class BuiltinDefaults:
 
     def _global_classes(self) -> Iterator[Raw]:
         for entry in self._store.list(_CLASSES).entries:
-            priority_class: Raw = orjson.loads(entry.value)
-            if priority_class.get("globalDefault"):
+            value = entry.value
+            if _GLOBAL_DEFAULT in value and (priority_class := orjson.loads(value)).get("globalDefault"):
                 yield priority_class
 
     def _default_service(self, obj: Raw, old: Raw | None) -> Raw:
@@ -252,20 +255,21 @@ def _default_node(obj: Raw) -> Raw:
 
 def qos_class(spec: Raw) -> str:
     """The QoS class that follows from a pod's requests and limits."""
-    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    resources = [container.get("resources") or {} for container in containers]
-    requests = [_nonzero_amounts(amounts.get("requests")) for amounts in resources]
-    limits = [_nonzero_amounts(amounts.get("limits")) for amounts in resources]
-    if not any(requests) and not any(limits):
+    is_best_effort = is_guaranteed = True
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        resources = container.get("resources") or {}
+        requests, limits = _nonzero_amounts(resources.get("requests")), _nonzero_amounts(resources.get("limits"))
+        is_best_effort = is_best_effort and not requests and not limits
+        is_guaranteed = is_guaranteed and len(limits) == len(_COMPUTE_RESOURCES) and limits == requests
+    if is_best_effort:
         return "BestEffort"
-    if all(
-        limit and set(limit) == {"cpu", "memory"} and limit == request
-        for limit, request in zip(limits, requests, strict=True)
-    ):
-        return "Guaranteed"
-    return "Burstable"
+    return "Guaranteed" if is_guaranteed else "Burstable"
 
 
 def _nonzero_amounts(amounts: Raw | None) -> dict[str, object]:
-    parsed = {key: parse_quantity(value) for key, value in (amounts or {}).items() if key in {"cpu", "memory"}}
-    return {key: value for key, value in parsed.items() if value}
+    """The amounts of cpu and memory that are not zero."""
+    if not amounts:
+        return {}
+    return {
+        name: amount for name in _COMPUTE_RESOURCES if name in amounts and (amount := parse_quantity(amounts[name]))
+    }

@@ -36,18 +36,17 @@ class LimitRanger:
     def handles(self, kind: Kind, operation: str) -> bool:
         return operation in _OPERATIONS.get(kind.id, ())
 
-    def _items(self, namespace: str, type_: str) -> Iterator[Raw]:
-        for entry in self._store.list(namespace_below(_RANGES, namespace)).entries:
-            for item in (orjson.loads(entry.value).get("spec") or {}).get("limits") or ():
-                if item.get("type") == type_:
-                    yield item
+    def _items(self, namespace: str) -> list[Raw]:
+        """The items of all LimitRanges of a namespace."""
+        ranges = self._store.list(namespace_below(_RANGES, namespace)).entries
+        return [item for one in ranges for item in (orjson.loads(one.value).get("spec") or {}).get("limits") or ()]
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
         if attributes.where.served.kind.id != "pods":
             return obj
         requests: Raw = {}
         limits: Raw = {}
-        for item in self._items(attributes.where.namespace, "Container"):
+        for item in _of_type(self._items(attributes.where.namespace), "Container"):
             requests |= {**(item.get("defaultRequest") or {})}
             limits |= {**(item.get("default") or {})}
         if not requests and not limits:
@@ -62,24 +61,30 @@ class LimitRanger:
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
         if obj is None:
             return
-        namespace, checks = attributes.where.namespace, list[_Check]()
+        items, checks = self._items(attributes.where.namespace), list[_Check]()
+        if not items:
+            return
         if attributes.where.served.kind.id == "persistentvolumeclaims":
             resources = (obj.get("spec") or {}).get("resources") or {}
-            for item in self._items(namespace, "PersistentVolumeClaim"):
+            for item in _of_type(items, "PersistentVolumeClaim"):
                 checks.append(_Check(item, [(resources.get("requests") or {}, {})], "PersistentVolumeClaim"))
         else:
             containers = [one.get("resources") or {} for part in _PARTS for one in obj["spec"].get(part) or ()]
             amounts = [(one.get("requests") or {}, one.get("limits") or {}) for one in containers]
-            checks += [_Check(item, amounts, "Container") for item in self._items(namespace, "Container")]
-            if items := [*self._items(namespace, "Pod")]:
+            checks += [_Check(item, amounts, "Container") for item in _of_type(items, "Container")]
+            if of_pods := _of_type(items, "Pod"):
                 is_large = attributes.caller.sends_large_object
                 total = await large_objects.run(is_large, _sum_of, obj["spec"])
-                checks += [_Check(item, [total], "Pod") for item in items]
+                checks += [_Check(item, [total], "Pod") for item in of_pods]
         steps = sum(check.steps for check in checks)
         if faults := await large_objects.run(steps > _MAX_AMOUNTS_IN_LOOP, _all_faults, checks):
             resource = attributes.where.served.resource
             why = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
             raise api_errors.forbidden(resource, "", attributes.where.name, why)
+
+
+def _of_type(items: Iterable[Raw], type_: str) -> list[Raw]:
+    return [item for item in items if item.get("type") == type_]
 
 
 class _Check(NamedTuple):

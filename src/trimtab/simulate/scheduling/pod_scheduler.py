@@ -150,7 +150,7 @@ class PodScheduler:
         self._nominations.remove(name)
 
     def _pending_pod(self, name: PodName) -> Pod | None:
-        entry = self._cache.table(PODS).entries.get(name)
+        entry = self._cache.table_of(Pod).entries.get(name)
         pod = cast("Pod", entry.typed) if entry else None
         return pod if pod is not None and _needs_scheduling(pod) else None
 
@@ -167,6 +167,7 @@ class PodScheduler:
 
     def _decide(self, limit: int) -> list[PodDecision]:
         decisions: list[PodDecision] = []
+        revision = self._cache.table_of(Pod).observed_revision
         while len(decisions) < limit and (pod := self._queue.pop()) is not None:
             selection = self._selector.select(pod)
             if selection.node is not None:
@@ -174,7 +175,7 @@ class PodScheduler:
                 self._state.assume(selection.pod, selection.node)
             else:
                 self._queue.add_unschedulable(selection.pod.key)
-            decisions.append(PodDecision(selection, self._cache.table(PODS).observed_revision))
+            decisions.append(PodDecision(selection, revision))
         return decisions
 
     async def _execute(self, decision: PodDecision) -> None:

@@ -124,10 +124,10 @@ def _canonical_quantity(text: str) -> str:
 
 
 def _read_quantity(value: Any, path: str, unknown: list[str]) -> Any:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if type(value) not in (str, int, float):
         raise NativeDecodeError(_QUANTITY_RULE)
     try:
-        return _canonical_quantity(value) if isinstance(value, str) else quantity.canonical_form(value)
+        return _canonical_quantity(value) if type(value) is str else quantity.canonical_form(value)
     except quantity.InvalidQuantity:
         raise NativeDecodeError(_QUANTITY_RULE) from None
 

@@ -278,7 +278,10 @@ class Pod(Object):
     @property
     def controller(self) -> OwnerReference | None:
         """The owner that creates a replacement for the pod."""
-        return next((owner for owner in self.metadata.owner_references if owner.controller), None)
+        for owner in self.metadata.owner_references:
+            if owner.controller:
+                return owner
+        return None
 
     @property
     def is_terminal(self) -> bool:

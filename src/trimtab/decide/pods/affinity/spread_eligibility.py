@@ -38,7 +38,7 @@ def counted_mask(request: PodRequest, nodes: Fleet[NodeInfo], constraint: Topolo
 def _node_mask(
     nodes: Fleet[NodeInfo], key: tuple[object, ...], prepare: Callable[[], Callable[[NodeInfo], bool]]
 ) -> Array:
-    return nodes.column(key, prepare, bool)
+    return nodes.column(key, prepare, bool, ignores_load=True)
 
 
 def _toleration_check(request: PodRequest) -> Callable[[NodeInfo], bool]:

@@ -24,7 +24,9 @@ class TopologyCodes:
 
 def domain_codes(nodes: Fleet[NodeInfo], topology_codes: TopologyCodes, key: str) -> Array:
     """Return for every node the code of its value of the label `key`, or -1 without the label."""
-    return nodes.column(("domain", key), lambda: _domain_coder(key, topology_codes.codes(key)), np.intp)
+    return nodes.column(
+        ("domain", key), lambda: _domain_coder(key, topology_codes.codes(key)), np.intp, ignores_load=True
+    )
 
 
 def _domain_coder(key: str, codes: dict[str, int]) -> Callable[[NodeInfo], int]:

@@ -54,8 +54,10 @@ def pod_resources_of(pod: Pod) -> PodResources:
         cpu, memory = assumed.get("cpu", 0), assumed.get("memory", 0)
     else:
         requests = requested[0] if len(requested) == 1 else _sum(requested)
-        cpu = sum(one.get("cpu", ASSUMED_REQUESTS["cpu"]) for one in requested)
-        memory = sum(one.get("memory", ASSUMED_REQUESTS["memory"]) for one in requested)
+        cpu = memory = 0
+        for one in requested:
+            cpu += one.get("cpu", ASSUMED_REQUESTS["cpu"])
+            memory += one.get("memory", ASSUMED_REQUESTS["memory"])
     if not all(requests.values()):
         requests = {name: amount for name, amount in requests.items() if amount}
     return PodResources(requests, cpu, memory, host_ports(spec))

@@ -10,7 +10,10 @@ from trimtab.decide.pods.node_info import NodeInfo
 
 def allocatable_array(nodes: Fleet[NodeInfo], resource: str) -> Array:
     return nodes.column(
-        ("allocatable", resource), lambda: lambda node_info: node_info.allocatable.get(resource, 0), np.int64
+        ("allocatable", resource),
+        lambda: lambda node_info: node_info.allocatable.get(resource, 0),
+        np.int64,
+        ignores_load=True,
     )
 
 
@@ -31,7 +34,10 @@ def free_array(nodes: Fleet[NodeInfo], resource: str) -> Array:
 def size_array(nodes: Fleet[NodeInfo], resource: str) -> Array:
     """Return the divisor of shares: as floating point, because integer division is slow, and never 0."""
     return nodes.column(
-        ("size", resource), lambda: lambda node_info: float(max(1, node_info.allocatable.get(resource, 0))), np.float64
+        ("size", resource),
+        lambda: lambda node_info: float(max(1, node_info.allocatable.get(resource, 0))),
+        np.float64,
+        ignores_load=True,
     )
 
 

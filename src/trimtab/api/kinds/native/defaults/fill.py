@@ -1,6 +1,6 @@
 """Filling fields that are missing, in new objects."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from trimtab.api.value import Raw
@@ -14,6 +14,12 @@ def fill_member(obj: Raw, key: str, fill: Fill) -> Raw:
     return {**obj, key: fill(member)} if type(member) is dict else obj
 
 
+def fill_members(obj: Raw, fills: Mapping[str, Fill]) -> Raw:
+    """The object with these functions applied to the members of these names that it has."""
+    filled = {key: fill(obj[key]) for key, fill in fills.items() if key in obj and isinstance(obj[key], dict)}
+    return {**obj, **filled} if filled else obj
+
+
 def fill_items(obj: Raw, key: str, fill: Fill) -> Raw:
     items = obj.get(key)
     return {**obj, key: [fill(item) for item in items]} if items else obj
@@ -21,7 +27,5 @@ def fill_items(obj: Raw, key: str, fill: Fill) -> Raw:
 
 def set_missing(obj: Raw, **values: Any) -> Raw:
     """The object with these members set where they are missing."""
-    for key in obj:
-        if key in values and obj[key] is not None:
-            del values[key]
-    return {**obj, **values} if values else obj
+    missing = {key: value for key, value in values.items() if key not in obj or obj[key] is None}
+    return {**obj, **missing} if missing else obj

@@ -1,6 +1,6 @@
 """Defaults of pods: containers, probes, volumes and pod templates."""
 
-from trimtab.api.kinds.native.defaults.fill import fill_items, fill_member, set_missing
+from trimtab.api.kinds.native.defaults.fill import Fill, fill_items, fill_member, fill_members, set_missing
 from trimtab.api.kinds.native.defaults.storage import field_ref, pod_volume
 from trimtab.api.value import Raw
 
@@ -39,6 +39,14 @@ def port_with_protocol(port: Raw) -> Raw:
     return set_missing(port, protocol="TCP")
 
 
+_CONTAINER_DEFAULTS: dict[str, Fill] = {
+    "livenessProbe": _probe,
+    "readinessProbe": _probe,
+    "startupProbe": _probe,
+    "lifecycle": _lifecycle,
+}
+
+
 def container(spec: Raw) -> Raw:
     spec = set_missing(
         spec,
@@ -47,9 +55,7 @@ def container(spec: Raw) -> Raw:
         imagePullPolicy=_image_pull_policy(spec.get("image", "")),
     )
     spec = fill_items(fill_items(spec, "ports", port_with_protocol), "env", _env_variable)
-    for key in ("livenessProbe", "readinessProbe", "startupProbe"):
-        spec = fill_member(spec, key, _probe)
-    return fill_member(spec, "lifecycle", _lifecycle)
+    return fill_members(spec, _CONTAINER_DEFAULTS)
 
 
 def pod_spec(spec: Raw) -> Raw:
@@ -78,12 +84,11 @@ def _host_ports(spec: Raw) -> Raw:
 
 def _requests_from_limits(spec: Raw) -> Raw:
     """A container with a limit but no request for a resource requests the limit."""
-
-    def fill(resources: Raw) -> Raw:
-        limits = resources.get("limits")
-        return {**resources, "requests": {**limits, **resources.get("requests", {})}} if limits else resources
-
-    return fill_member(spec, "resources", fill)
+    resources = spec.get("resources") or {}
+    limits = resources.get("limits")
+    if not limits:
+        return spec
+    return {**spec, "resources": {**resources, "requests": {**limits, **resources.get("requests", {})}}}
 
 
 def pod(obj: Raw) -> Raw:

@@ -1,6 +1,6 @@
 """Defaults of volumes, in pods and for all, of claims and of storage classes."""
 
-from trimtab.api.kinds.native.defaults.fill import Fill, fill_items, fill_member, set_missing
+from trimtab.api.kinds.native.defaults.fill import Fill, fill_items, fill_member, fill_members, set_missing
 from trimtab.api.value import Raw
 
 
@@ -53,9 +53,7 @@ _VOLUME_DEFAULTS: dict[str, Fill] = {
 
 
 def volume_sources(volume: Raw) -> Raw:
-    for key, fill in _VOLUME_DEFAULTS.items():
-        volume = fill_member(volume, key, fill)
-    return volume
+    return fill_members(volume, _VOLUME_DEFAULTS)
 
 
 def pod_volume(volume: Raw) -> Raw:

@@ -185,5 +185,5 @@ def check_unchanged(new: Any, old: Any, field: str) -> Iterator[Cause]:
 def check_quantities(resources: Raw | None, field: str) -> Iterator[Cause]:
     """Check that no quantity is negative."""
     for name, value in sorted((resources or {}).items()):
-        if quantity.parse_quantity(value) < 0:
+        if quantity.is_negative(value):
             yield invalid(f"{field}[{name}]", str(value), "must be greater than or equal to 0")

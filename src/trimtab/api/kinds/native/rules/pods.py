@@ -45,7 +45,7 @@ def _check_new_pod(spec: Raw) -> Iterator[Cause]:
         yield forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
     if spec.get("ephemeralContainers"):
         yield forbidden("spec.ephemeralContainers", "cannot be set on create")
-    system = object_at(spec, "os").get("name")
+    system = (spec.get("os") or {}).get("name")
     if system is not None and system not in ("linux", "windows"):
         yield not_supported("spec.os", system, ("linux", "windows"))
     if spec.get("dnsPolicy") == "None" and spec.get("dnsConfig") is None:
@@ -55,8 +55,9 @@ def _check_new_pod(spec: Raw) -> Iterator[Cause]:
             field = f"spec.initContainers[{index}].restartPolicy"
             yield not_supported(field, container["restartPolicy"], ("Always",))
     yield from _check_host_ports(spec.get("containers") or ())
+    context = spec.get("securityContext") or {}
     for name in ("runAsUser", "runAsGroup", "fsGroup"):
-        value = object_at(spec, "securityContext").get(name)
+        value = context.get(name)
         if value is not None and not 0 <= value <= _MAX_ID:
             yield invalid(f"spec.securityContext.{name}", value, f"must be between 0 and {_MAX_ID}, inclusive")
 
@@ -146,18 +147,21 @@ def check_template(template: Raw, field: str) -> Iterator[Cause]:
 
 
 def check_pod_spec(spec: Raw, field: str) -> Iterator[Cause]:
-    volumes = spec.get("volumes") or []
-    yield from _check_volumes(volumes, f"{field}.volumes")
-    names = {volume.get("name") for volume in volumes}
-    yield from _check_containers(spec.get("containers") or [], names, f"{field}.containers")
-    yield from _check_init_containers(spec, names, f"{field}.initContainers")
+    volumes: set[Any] = set()
+    if spec.get("volumes"):
+        yield from _check_volumes(spec["volumes"], f"{field}.volumes")
+        volumes = {volume.get("name") for volume in spec["volumes"]}
+    yield from _check_containers(spec.get("containers") or [], volumes, f"{field}.containers")
+    if spec.get("initContainers"):
+        yield from _check_init_containers(spec, volumes, f"{field}.initContainers")
     yield from common.check_one_of(
         spec.get("restartPolicy"), ("Always", "OnFailure", "Never"), f"{field}.restartPolicy"
     )
     yield from common.check_one_of(
         spec.get("dnsPolicy"), ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"), f"{field}.dnsPolicy"
     )
-    yield from common.check_labels(spec.get("nodeSelector"), f"{field}.nodeSelector")
+    if spec.get("nodeSelector"):
+        yield from common.check_labels(spec["nodeSelector"], f"{field}.nodeSelector")
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= 2147483647:
         yield invalid(f"{field}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive")
@@ -169,9 +173,12 @@ def check_pod_spec(spec: Raw, field: str) -> Iterator[Cause]:
         if value := spec.get(key):
             for fault in label_faults(value):
                 yield invalid(f"{field}.{key}", value, fault)
-    yield from _check_affinity(object_at(spec, "affinity"), f"{field}.affinity")
-    yield from check_tolerations(spec.get("tolerations") or [], f"{field}.tolerations")
-    yield from _check_topology_spread(spec.get("topologySpreadConstraints") or [], f"{field}.topologySpreadConstraints")
+    if spec.get("affinity"):
+        yield from _check_affinity(spec["affinity"], f"{field}.affinity")
+    if spec.get("tolerations"):
+        yield from check_tolerations(spec["tolerations"], f"{field}.tolerations")
+    if spec.get("topologySpreadConstraints"):
+        yield from _check_topology_spread(spec["topologySpreadConstraints"], f"{field}.topologySpreadConstraints")
 
 
 def _check_volumes(volumes: Sequence[Raw], field: str) -> Iterator[Cause]:
@@ -219,7 +226,7 @@ def _check_containers(containers: Sequence[Raw], volumes: set[Any], field: str) 
 
 def _check_init_containers(spec: Raw, volumes: set[Any], field: str) -> Iterator[Cause]:
     names = {container.get("name") for container in spec.get("containers") or ()}
-    for index, container in enumerate(spec.get("initContainers") or ()):
+    for index, container in enumerate(spec["initContainers"]):
         where = f"{field}[{index}]"
         yield from _check_container(container, volumes, where)
         name = container.get("name")
@@ -245,10 +252,14 @@ def _check_container(container: Raw, volumes: set[Any], field: str) -> Iterator[
         yield invalid(f"{field}.image", image, "must not have leading or trailing whitespace")
     policies = ("Always", "IfNotPresent", "Never")
     yield from common.check_one_of(container.get("imagePullPolicy"), policies, f"{field}.imagePullPolicy")
-    yield from _check_ports(container.get("ports") or [], f"{field}.ports")
-    yield from _check_environment(container.get("env") or [], f"{field}.env")
-    yield from _check_mounts(container.get("volumeMounts") or [], volumes, f"{field}.volumeMounts")
-    yield from _check_resources(object_at(container, "resources"), f"{field}.resources")
+    if container.get("ports"):
+        yield from _check_ports(container["ports"], f"{field}.ports")
+    if container.get("env"):
+        yield from _check_environment(container["env"], f"{field}.env")
+    if container.get("volumeMounts"):
+        yield from _check_mounts(container["volumeMounts"], volumes, f"{field}.volumeMounts")
+    if container.get("resources"):
+        yield from _check_resources(container["resources"], f"{field}.resources")
     for key in ("livenessProbe", "readinessProbe", "startupProbe"):
         if key in container:
             yield from _check_probe(container[key], f"{field}.{key}", key)
@@ -319,9 +330,9 @@ def _check_resources(resources: Raw, field: str) -> Iterator[Cause]:
                 where = f"{field}.{kind}[{name}]"
                 yield invalid(where, name, "must be a standard resource type or fully qualified")
                 yield invalid(where, name, "must be a standard resource for containers")
-            if quantity.parse_quantity(value) < 0:
+            if quantity.is_negative(value):
                 yield invalid(f"{field}.{kind}[{name}]", str(value), "must be greater than or equal to 0")
-    for name, value in sorted(requests.items()):
+    for name, value in sorted(requests.items()) if limits else ():
         limit = limits.get(name)
         if limit is not None and quantity.parse_quantity(value) > quantity.parse_quantity(limit):
             yield invalid(f"{field}.requests", str(value), f"must be less than or equal to {name} limit of {limit}")
@@ -413,7 +424,7 @@ def _check_pod_term(term: Raw, field: str) -> Iterator[Cause]:
 def check_tolerations(tolerations: Sequence[Raw], field: str) -> Iterator[Cause]:
     for index, toleration in enumerate(tolerations):
         where = f"{field}[{index}]"
-        key, operator = toleration.get("key", ""), toleration.get("operator", "")
+        key, operator, effect = toleration.get("key", ""), toleration.get("operator", ""), toleration.get("effect", "")
         if key:
             for fault in qualified_name_faults(key):
                 yield invalid(f"{where}.key", key, fault)
@@ -423,18 +434,18 @@ def check_tolerations(tolerations: Sequence[Raw], field: str) -> Iterator[Cause]
                 operator,
                 'operator must be Exists when `key` is empty, which means "match all values and all keys"',
             )
-        if toleration.get("tolerationSeconds") is not None and toleration.get("effect") != "NoExecute":
+        if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
             yield invalid(
                 f"{where}.effect",
-                toleration.get("effect", ""),
+                effect,
                 "effect must be 'NoExecute' when `tolerationSeconds` is set",
             )
         if operator == "Exists" and toleration.get("value"):
             yield invalid(f"{where}.operator", toleration["value"], "value must be empty when `operator` is 'Exists'")
         if operator not in ("", "Equal", "Exists"):
             yield not_supported(f"{where}.operator", operator, ("Equal", "Exists"))
-        if toleration.get("effect"):
-            yield from common.check_one_of(toleration["effect"], _EFFECTS, f"{where}.effect")
+        if effect:
+            yield from common.check_one_of(effect, _EFFECTS, f"{where}.effect")
 
 
 def _check_above_zero(value: int, field: str) -> Iterator[Cause]:

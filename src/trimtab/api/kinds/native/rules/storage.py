@@ -84,7 +84,7 @@ def check_csi_storage_capacity(new: Raw, old: Raw | None) -> Sequence[Cause]:
     if topology is not None:
         found += common.check_selector(topology, "nodeTopology")
     found += (invalid("storageClassName", class_name, fault) for fault in subdomain_faults(class_name))
-    if (capacity := new.get("capacity")) is not None and quantity.parse_quantity(capacity) < 0:
+    if (capacity := new.get("capacity")) is not None and quantity.is_negative(capacity):
         found.append(invalid("capacity", str(capacity), "must be greater than or equal to 0"))
     if old is not None:
         found += common.check_unchanged(topology, old.get("nodeTopology"), "nodeTopology")
