@@ -10,14 +10,11 @@ from typing import Any
 
 from trimtab.api.value import Raw
 
-_MAPPINGS = (dict, Mapping)
-"""As a tuple: a union would be built anew for every step of a path."""
-
 
 def value_at(obj: Any, *path: str) -> Any:
     """The value at `path`, or None when any step is missing."""
     for step in path:
-        if not isinstance(obj, _MAPPINGS):
+        if type(obj) is not dict and (obj is None or not isinstance(obj, Mapping)):
             return None
         obj = obj.get(step)
     return obj
