@@ -10,7 +10,7 @@ import logging
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from sys import intern
-from typing import Any, Self, TypeVar, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 import msgspec
 import orjson
@@ -30,6 +30,20 @@ T = TypeVar("T", bound=Object)
 Name = tuple[str, str]
 ChangeListener = Callable[["CacheEntry | None", "CacheEntry | None"], None]
 
+
+class KeyListener(NamedTuple):
+    """A listener that adds the keys which a change concerns to a queue.
+
+    A change has dozens of them, most of which name no key, so the table calls `keys` itself.
+    """
+
+    keys: Callable[[Any, Any, Any], Iterable[Any]]
+    """Gets the typed object before and after the change, and `view`."""
+    view: Any
+    add: Callable[[Any], None]
+
+
+Listener = ChangeListener | KeyListener
 RELIST_SECONDS = 1.0
 MAX_RELIST_SECONDS = 30.0
 FIRST_REWATCH_SECONDS = 0.05
@@ -211,13 +225,13 @@ class Table:
         """Per namespace, sorted."""
         self._indexes: dict[str, tuple[Index[Any], dict[str, set[Name]]]] = {}
         self._saved_indexes = SavedIndexes()
-        self._listeners: list[ChangeListener] = []
-        self._load_listeners: list[ChangeListener] = []
+        self._listeners: list[Listener] = []
+        self._load_listeners: list[Listener] = []
         self.needs_comparison = False
         """Whether it was loaded from saved caches and not yet compared with the server."""
         self._deleted_revisions: dict[Name, str] = {}
 
-    def add_listener(self, listener: ChangeListener, *, only_changes: bool = False) -> None:
+    def add_listener(self, listener: Listener, *, only_changes: bool = False) -> None:
         """Call `listener(old, new)` for every later change, and now for every present object as if it were new.
 
         `only_changes`: not for objects that are the same as when the caches were saved.
@@ -227,7 +241,7 @@ class Table:
             self._load_listeners.append(listener)
         for entry in list(self.entries.values()):
             if not (only_changes and entry.is_resumed):
-                listener(None, entry)
+                _notify((listener,), None, entry)
 
     def load(self, part: SavedPart) -> None:
         """Add objects that a process before this one saved, in the order of their names."""
@@ -342,7 +356,7 @@ class Table:
         self.observed_revision = revision
         self.synced.set()
 
-    def _call_listeners(self, called: Iterable[ChangeListener], old: CacheEntry | None, new: CacheEntry | None) -> None:
+    def _call_listeners(self, called: Iterable[Listener], old: CacheEntry | None, new: CacheEntry | None) -> None:
         """Call the listeners; an exception in one affects neither the others nor the watch."""
         name = (new or cast("CacheEntry", old)).name
         guard = LoggedFailure(log, "a listener failed on %s %s", self.resource.id, name)
@@ -350,8 +364,7 @@ class Table:
         is_done = False
         while not is_done:
             with guard:  # entered again only after a failure
-                for listener in listeners:
-                    listener(old, new)
+                _notify(listeners, old, new)
                 is_done = True
 
     def _update_indexes(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
@@ -373,7 +386,8 @@ class Table:
 
     def by_index(self, index: Index[T], value: str) -> list[T]:
         """The objects with this index value, sorted by name."""
-        return [cast("T", self.entries[name].typed) for name in sorted(self._indexed_names(index, value))]
+        entries: Mapping[Name, Any] = self.entries
+        return [entries[name].typed for name in sorted(self._indexed_names(index, value))]
 
     def count_by_index(self, index: Index[T], value: str) -> int:
         return len(self._indexed_names(index, value))
@@ -388,6 +402,28 @@ class Table:
                         names_by_value.setdefault(indexed, set()).add(name)
             self._indexes[index.name] = (index, names_by_value)
         return self._indexes[index.name][1].get(value, ())
+
+
+def _notify(listeners: Iterable[Listener], old: CacheEntry | None, new: CacheEntry | None) -> None:
+    for listener in listeners:
+        if type(listener) is KeyListener:
+            keys, view, add = listener
+            for key in keys(old and old.typed, new and new.typed, view):
+                add(key)
+        else:
+            listener(old, new)
+
+
+class TablesByType(dict[type[Object], Table]):
+    """Tables by the class of their objects; a missing one is made, which starts its list and watch."""
+
+    def __init__(self, make: Callable[[Resource], Table]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, type_: type[Object]) -> Table:
+        table = self[type_] = self._make(resource_of(kind_of(type_)))
+        return table
 
 
 class RelistBackoff:
@@ -426,7 +462,7 @@ class Cache:
         self._may_compare = asyncio.Event()
         self._labels = labels
         self._tables: dict[str, Table] = {}
-        self._by_type: dict[type[Object], Table] = {}
+        self.by_type = TablesByType(self.table)
         self._watch_tasks: dict[str, asyncio.Task[None]] = {}
         self._table_listeners: list[Callable[[Table], None]] = []
         self.removed_tables = 0
@@ -452,10 +488,7 @@ class Cache:
         return table
 
     def table_of(self, type_: type[Object]) -> Table:
-        table = self._by_type.get(type_)
-        if table is None:
-            table = self._by_type[type_] = self.table(resource_of(kind_of(type_)))
-        return table
+        return self.by_type[type_]
 
     def find_table(self, id_: str) -> Table | None:
         return self._tables.get(id_)
@@ -466,7 +499,8 @@ class Cache:
         if feed := self._watch_tasks.pop(id_, None):
             feed.cancel()
         if (table := self._tables.pop(id_, None)) is not None:
-            self._by_type = {type_: other for type_, other in self._by_type.items() if other is not table}
+            for type_ in [type_ for type_, other in self.by_type.items() if other is table]:
+                del self.by_type[type_]
 
     def compare_saved(self) -> None:
         """Compare what was loaded with the server; everybody who has to learn of differences listens now."""

@@ -181,13 +181,14 @@ class ControlPlaneState:
 class LiveView:
     """The View of one reconcile of one key: the current cache, at one point in time."""
 
-    __slots__ = ("_now", "_state", "fault", "profile")
+    __slots__ = ("_now", "_state", "fault", "profile", "settings")
 
     def __init__(
         self, state: ControlPlaneState, fault: ReconcileFault | None = None, profile: Profile | None = None
     ) -> None:
         self._state = state
         self._now: datetime | None = None
+        self.settings = state.settings
         self.fault = fault
         self.profile = profile or state.profile
 
@@ -202,25 +203,21 @@ class LiveView:
     def steady_now(self) -> datetime:
         return self._state.steady_clock.now()
 
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        return self._state.settings
-
     def get(self, type_: type[T], namespace: str, name: str) -> T | None:
-        entry: Any = self._state.cache.table_of(type_).entries.get((namespace, name))
+        entry: Any = self._state.cache.by_type[type_].entries.get((namespace, name))
         found: T | None = entry.typed if entry else None
         return found
 
     def all(self, type_: type[T], namespace: str | None = None) -> Sequence[T]:
-        table = self._state.cache.table_of(type_)
+        table = self._state.cache.by_type[type_]
         entries: Any = table.entries
         return [entries[name].typed for name in table.names(namespace)]
 
     def by_index(self, index: Index[T], value: str) -> Sequence[T]:
-        return self._state.cache.table_of(index.type).by_index(index, value)
+        return self._state.cache.by_type[index.type].by_index(index, value)
 
     def count(self, index: Index[T], value: str) -> int:
-        return self._state.cache.table_of(index.type).count_by_index(index, value)
+        return self._state.cache.by_type[index.type].count_by_index(index, value)
 
     def raw(self, ref: Ref) -> Raw | None:
         table = self._table(ref.api_version, ref.kind)
