@@ -455,7 +455,7 @@ def with_report(work: Work, ready: int, view: ModelView) -> Work:
         "metadata": {**manifest["metadata"], "generation": 1},
         "status": {"observedGeneration": 1, **counts},
     }
-    status, _ = reflect_status(work, resource_identifier(0, manifest), seen, view)
+    status, _ = reflect_status(well_known.ref_of(work), resource_identifier(0, manifest), seen, view)
     applied = Condition(type="Applied", status="True", reason="AppliedSuccessful")
     reported = work.but(status=WorkStatus(conditions=(applied,), manifest_statuses=(status,)))
     return work if reported == work else reported
