@@ -5,7 +5,7 @@ the resourceVersion from which the effect was computed; otherwise `Conflict` is 
 server returns goes into the cache at once, so that the next reconcile sees it before the watch delivers it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from trimtab.api.kind import kind_of, to_wire
 from trimtab.api.kinds.disruption import GROUP
@@ -54,17 +54,17 @@ class HostEffects:
         if entry.revision != wanted.metadata.resource_version:
             raise Conflict("the object has changed since it was read", kind=kind.plural, name=wanted.metadata.name)
         latest = first = entry.raw
-        states = zip((cached, wanted, *further), (wanted, *further), strict=False)
-        for write in (write for before, after in states for write in self._writes_between(before, after, first)):
-            latest = await self._patch(table, latest, write, begun=latest is not first)
+        for before, after in zip((cached, wanted, *further), (wanted, *further), strict=False):
+            for write in self._writes_between(before, after, first):
+                latest = await self._patch(table, latest, write, begun=latest is not first)
 
     async def write_in_order(self, steps: Sequence[Object]) -> None:
         """Write the steps in order; in one write, which is the last step, where the server takes spec and status together."""
         await self.write(*(steps[-1:] if self._state.client.takes_status else steps))
 
-    def _writes_between(self, before: Object, after: Object, raw: Raw) -> Iterator[Write]:
-        whole = self._state.client.takes_status
-        return writes_for(before, after, raw, self._controller.writes, self._controller.subjects, whole=whole)
+    def _writes_between(self, before: Object, after: Object, raw: Raw) -> list[Write]:
+        controller = self._controller
+        return writes_for(before, after, raw, controller.writes, controller.subjects, self._state.client)
 
     async def _patch(self, table: Table, latest: Raw, write: Write, *, begun: bool) -> Raw:
         """Send one patch of a write.
