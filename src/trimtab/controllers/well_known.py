@@ -182,7 +182,9 @@ def annotations_of(raw: Raw) -> dict[str, str]:
 
 def profile_namespace(raw: Raw) -> str:
     """The namespace whose profile applies: for a Work that of its binding, not the execution namespace."""
-    return annotations_of(raw).get(RB_NAMESPACE) or raw["metadata"].get("namespace", "")
+    metadata = raw["metadata"]
+    annotations = metadata.get("annotations")
+    return (annotations and annotations.get(RB_NAMESPACE)) or metadata.get("namespace", "")
 
 
 def with_metadata(raw: Raw, *, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]) -> Raw:

@@ -461,7 +461,8 @@ class Cache:
         self._saved = saved
         self._may_compare = asyncio.Event()
         self._labels = labels
-        self._tables: dict[str, Table] = {}
+        self.by_id: dict[str, Table] = {}
+        """Tables by the id of their resource; nobody else adds or removes one."""
         self.by_type = TablesByType(self.table)
         self._watch_tasks: dict[str, asyncio.Task[None]] = {}
         self._table_listeners: list[Callable[[Table], None]] = []
@@ -469,7 +470,7 @@ class Cache:
         """Number of tables removed so far: listeners get no change for the objects in them."""
 
     def tables(self) -> Iterator[Table]:
-        return iter(list(self._tables.values()))
+        return iter(list(self.by_id.values()))
 
     def add_table_listener(self, listener: Callable[[Table], None]) -> None:
         """Call `listener` for every present and every later table."""
@@ -479,9 +480,9 @@ class Cache:
 
     def table(self, resource: Resource) -> Table:
         """The table of this resource; its list and watch start with the first call."""
-        table = self._tables.get(resource.id)
+        table = self.by_id.get(resource.id)
         if table is None:
-            table = self._tables[resource.id] = Table(resource, self.decoded)
+            table = self.by_id[resource.id] = Table(resource, self.decoded)
             self._watch_tasks[resource.id] = asyncio.get_running_loop().create_task(self._keep_watching(table))
             for follower in self._table_listeners:
                 follower(table)
@@ -491,14 +492,14 @@ class Cache:
         return self.by_type[type_]
 
     def find_table(self, id_: str) -> Table | None:
-        return self._tables.get(id_)
+        return self.by_id.get(id_)
 
     def remove_table(self, id_: str) -> None:
         """Stop watching a resource that the server no longer serves, and drop its table."""
         self.removed_tables += 1
         if feed := self._watch_tasks.pop(id_, None):
             feed.cancel()
-        if (table := self._tables.pop(id_, None)) is not None:
+        if (table := self.by_id.pop(id_, None)) is not None:
             for type_ in [type_ for type_, other in self.by_type.items() if other is table]:
                 del self.by_type[type_]
 

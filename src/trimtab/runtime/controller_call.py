@@ -29,7 +29,7 @@ class ControllerCall:
 
     def find(self, key: Key) -> CacheEntry | None:
         """The cached subject."""
-        table = self._state.cache.find_table(key.kind)
+        table = self._state.cache.by_id.get(key.kind)
         return table.entries.get((key.namespace, key.name)) if table else None
 
     def _view_of(self, key: Key, entry: CacheEntry | None, fault: ReconcileFault | None) -> LiveView:

@@ -44,9 +44,8 @@ class ProcessMemory:
         values = self._values.get(topic)
         if values is None:
             values = self._values[topic] = OrderedDict()
-        before = values.get(key)
-        values[key] = _Entry(value, owner)
-        values.move_to_end(key)
+        before = values.pop(key, None)
+        values[key] = _Entry(value, owner)  # the newest
         if before is not None and owner != before.owner:
             self._disown(topic, key, before.owner)
         if owner is not None:

@@ -44,7 +44,8 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K) -> None:
         """Queue `key`; adding it again before it is taken has no effect."""
-        self.cancel_timer(key)
+        if key in self._timers:
+            self.cancel_timer(key)
         if key in self._processing:
             self._dirty.add(key)
         elif key not in self._queued:
@@ -86,7 +87,8 @@ class WorkQueue(Generic[K]):
         return self._failures.get(key, 0)
 
     def reset_backoff(self, key: K) -> None:
-        self._failures.pop(key, None)
+        if key in self._failures:
+            del self._failures[key]
 
     def retry(self, key: K) -> float:
         """Queue `key` after a delay that doubles with each failure; returns the delay in seconds."""
@@ -110,12 +112,10 @@ class WorkQueue(Generic[K]):
         while not self._ready:
             self._wakeup.clear()
             await self._wakeup.wait()
-        taken: list[K] = []
-        while self._ready and len(taken) < limit:
-            _, _, key = heapq.heappop(self._ready)
+        taken = [heapq.heappop(self._ready)[2] for _ in range(min(limit, len(self._ready)))]
+        for key in taken:
             del self._queued[key]
-            self._processing.add(key)
-            taken.append(key)
+        self._processing.update(taken)
         return taken
 
     def done(self, key: K) -> None:

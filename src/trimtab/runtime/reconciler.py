@@ -177,9 +177,10 @@ class Reconciler:
             self._effects.ask_script(key, effects[0])
             self._end(key)
             return True
-        while effects and isinstance(effects[0], RememberInProcess | ReserveCapacity):
-            self._effects.execute_in_memory(key, cast("RememberInProcess[Any, Any] | ReserveCapacity", effects.pop(0)))
-        if not all(isinstance(effect, RequeueAfter) for effect in effects):
+        while effects and isinstance(first := effects[0], RememberInProcess | ReserveCapacity):
+            self._effects.execute_in_memory(key, first)
+            del effects[0]
+        if [effect for effect in effects if type(effect) is not RequeueAfter]:
             return False
         self._record_success(key, effects)
         self._end(key)
@@ -199,7 +200,7 @@ class Reconciler:
         """Clear the fault and the back-off of the key, and requeue it after the shortest requested time."""
         self._faults.pop(key, None)
         self.queue.reset_backoff(key)
-        delays = [effect.seconds for effect in effects if isinstance(effect, RequeueAfter)]
+        delays = [effect.seconds for effect in effects if type(effect) is RequeueAfter]
         if delays:
             self.queue.add_after(key, min(delays))
 

@@ -145,7 +145,7 @@ class ControlPlaneState:
         if effect.topic.shared:
             self.memory.remember(*effect)
             return
-        table = self.cache.find_table(subject.kind)
+        table = self.cache.by_id.get(subject.kind)
         if table is not None and (subject.namespace, subject.name) in table.entries:
             self.memory.remember(*effect, subject)
 
@@ -158,7 +158,7 @@ class ControlPlaneState:
 
     def profile_in(self, namespace: str) -> Profile:
         """The profile that the namespace's annotation names; the default profile if it names none or an unknown one."""
-        table = self.cache.find_table(NAMESPACES) if namespace else None
+        table = self.cache.by_id.get(NAMESPACES) if namespace else None
         if table is None:
             return self.profile
         if self._profiles_at != table.change_count:
@@ -232,7 +232,7 @@ class LiveView:
 
     def _table(self, api_version: str, kind: str) -> Table | None:
         resource = self._state.resource(api_version, kind)
-        return self._state.cache.find_table(resource.id) if resource else None
+        return self._state.cache.by_id.get(resource.id) if resource else None
 
     def member(self, cluster: str, ref: Ref) -> Raw | NotFetched | None:
         member = self._state.members.get(cluster)
