@@ -123,9 +123,7 @@ class CacheEntry:
         return self
 
     def weigh(self, old: "CacheEntry | None") -> None:
-        """Find out how large an object is whose kind has large ones; one that was made of another is as large as that."""
-        if self._kind is None or not self._kind.large_part:
-            return
+        """Find out how large an object of a kind with large ones is; one that was made of another is as large as that."""
         if old is not None and is_derived(self.raw, old.raw):
             self.weight = old.weight
             return
@@ -134,9 +132,9 @@ class CacheEntry:
             self.weight = 1 if size <= USUAL_BYTES else size // WEIGHED_BYTES
 
     def decode_after(self, old: "CacheEntry") -> None:
-        """Decode the typed value now if the older entry has one that it can share unchanged parts with."""
+        """Decode the typed value now if the older entry, of a kind with large objects, has one to share parts with."""
         kind = self._kind
-        if kind is not None and kind.large_part and old.has_typed and is_derived(self.raw, old.raw):
+        if kind is not None and old.has_typed and is_derived(self.raw, old.raw):
             with contextlib.suppress(msgspec.ValidationError):  # who reads the typed value gets it
                 self.typed = kind.decode_changed(self.raw, old.raw, old.typed)
                 self.has_typed = True
@@ -213,6 +211,7 @@ class Table:
         # Objects without a namespace are few, and clusters are read for every workload: they stay decoded.
         self._decoded = decoded if resource.namespaced else None
         self.kind = kinds.get(resource.id)
+        self._has_large_objects = self.kind is not None and bool(self.kind.large_part)
         self.entries: dict[Name, CacheEntry] = {}
         self.synced = asyncio.Event()
         self.attempted = asyncio.Event()
@@ -307,10 +306,11 @@ class Table:
         deleted_at = self._deleted_revisions.get(entry.name, "")
         if deleted_at and (deleted_at == entry.revision or _is_newer(deleted_at, entry.revision)):
             return  # the response to the write that removed the last finalizer may arrive after the DELETED event
-        if self._decoded is not None:
-            entry.weigh(old)
-        if old is not None:
-            entry.decode_after(old)
+        if self._has_large_objects:
+            if self._decoded is not None:
+                entry.weigh(old)
+            if old is not None:
+                entry.decode_after(old)
         self.entries[entry.name] = entry
         if old is None:
             insort(self._names.setdefault(entry.name[0], []), entry.name)
@@ -386,8 +386,8 @@ class Table:
 
     def by_index(self, index: Index[T], value: str) -> list[T]:
         """The objects with this index value, sorted by name."""
-        entries: Mapping[Name, Any] = self.entries
-        return [entries[name].typed for name in sorted(self._indexed_names(index, value))]
+        names, entries = self._indexed_names(index, value), cast("Mapping[Name, Any]", self.entries)
+        return [entries[name].typed for name in sorted(names)] if names else []
 
     def count_by_index(self, index: Index[T], value: str) -> int:
         return len(self._indexed_names(index, value))

@@ -112,10 +112,12 @@ class WorkQueue(Generic[K]):
         while not self._ready:
             self._wakeup.clear()
             await self._wakeup.wait()
-        taken = [heapq.heappop(self._ready)[2] for _ in range(min(limit, len(self._ready)))]
-        for key in taken:
+        taken: list[K] = []
+        while self._ready and len(taken) < limit:
+            _, _, key = heapq.heappop(self._ready)
             del self._queued[key]
-        self._processing.update(taken)
+            self._processing.add(key)
+            taken.append(key)
         return taken
 
     def done(self, key: K) -> None:

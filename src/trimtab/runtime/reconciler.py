@@ -37,7 +37,7 @@ import time
 from collections.abc import Coroutine
 from contextvars import ContextVar
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 from trimtab.api.value import Key
 from trimtab.controllers.contract import (
@@ -148,9 +148,9 @@ class Reconciler:
                 if self._notes_triggered:
                     self._triggered.update(keys)
                 results = [
-                    (key, cast("list[Effect]", effects))
+                    (key, effects)
                     for key, effects in self._call.reconcile(keys, self._faults)
-                    if not self._finish_without_writes(key, effects)
+                    if not self._finish_without_writes(key, effects) and effects is not None
                 ]
                 if results:
                     task = asyncio.get_running_loop().create_task(self._execute(results))
@@ -173,11 +173,11 @@ class Reconciler:
             self._observe_failure(key, CONTROLLER_FAILED)
             self._end(key)
             return True
-        if effects and isinstance(effects[0], RunScript):
-            self._effects.ask_script(key, effects[0])
+        if effects and type(first := effects[0]) is RunScript:
+            self._effects.ask_script(key, first)
             self._end(key)
             return True
-        while effects and isinstance(first := effects[0], RememberInProcess | ReserveCapacity):
+        while effects and (type(first := effects[0]) is RememberInProcess or type(first) is ReserveCapacity):
             self._effects.execute_in_memory(key, first)
             del effects[0]
         if [effect for effect in effects if type(effect) is not RequeueAfter]:

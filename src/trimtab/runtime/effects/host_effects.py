@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from trimtab.api.kind import kind_of, to_wire
 from trimtab.api.kinds.disruption import GROUP
 from trimtab.api.value import Object, Raw
-from trimtab.client.client import Resource, resource_of
+from trimtab.client.client import Resource
 from trimtab.controllers.contract import Controller, Delete, Ensure, Ref
 from trimtab.errors import Conflict, NotFound
 from trimtab.runtime.cache import Table
@@ -32,7 +32,7 @@ class HostEffects:
 
     async def create_together(self, type_: type[Object], wanted: Sequence[Object]) -> bool:
         """Create the objects in one request; `False` if the client cannot, or an object has a status."""
-        table = self._state.cache.table_of(type_)
+        table = self._state.cache.by_type[type_]
         bodies = [to_wire(obj) for obj in wanted]
         if any(body.get("status") for body in bodies):
             return False  # a status is written by a second request, after the create
@@ -44,15 +44,16 @@ class HostEffects:
 
     async def write(self, wanted: Object, *further: Object) -> None:
         """Create a typed object or patch what differs; then patch what differs in each further state, in order."""
-        kind = kind_of(wanted)
-        table = self._state.cache.table(resource_of(kind))
+        table = self._state.cache.by_type[type(wanted)]
         entry = table.entries.get((wanted.metadata.namespace, wanted.metadata.name))
         if entry is None or not wanted.metadata.resource_version:
             await self._create(table, wanted)
             return
         cached = entry.typed
         if entry.revision != wanted.metadata.resource_version:
-            raise Conflict("the object has changed since it was read", kind=kind.plural, name=wanted.metadata.name)
+            raise Conflict(
+                "the object has changed since it was read", kind=table.resource.plural, name=wanted.metadata.name
+            )
         latest = first = entry.raw
         for before, after in zip((cached, wanted, *further), (wanted, *further), strict=False):
             for write in self._writes_between(before, after, first):
