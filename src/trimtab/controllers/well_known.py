@@ -157,8 +157,8 @@ def template_ref(binding: Binding) -> Ref:
 
 
 def ref_of(subject: Object) -> Ref:
-    kind = kind_of(subject)
-    return Ref(kind.api_version, kind.name, subject.namespace, subject.name, subject.metadata.uid)
+    kind, metadata = kind_of(subject), subject.metadata
+    return Ref(kind.api_version, kind.name, metadata.namespace, metadata.name, metadata.uid)
 
 
 def ref_of_raw(raw: Raw) -> Ref:

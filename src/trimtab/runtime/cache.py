@@ -208,9 +208,10 @@ class Table:
 
     def __init__(self, resource: Resource, decoded: DecodedEntries | None = None) -> None:
         self.resource = resource
+        self.id = resource.id
         # Objects without a namespace are few, and clusters are read for every workload: they stay decoded.
         self._decoded = decoded if resource.namespaced else None
-        self.kind = kinds.get(resource.id)
+        self.kind = kinds.get(self.id)
         self._has_large_objects = self.kind is not None and bool(self.kind.large_part)
         self.entries: dict[Name, CacheEntry] = {}
         self.synced = asyncio.Event()
@@ -359,7 +360,7 @@ class Table:
     def _call_listeners(self, called: Iterable[Listener], old: CacheEntry | None, new: CacheEntry | None) -> None:
         """Call the listeners; an exception in one affects neither the others nor the watch."""
         name = (new or cast("CacheEntry", old)).name
-        guard = LoggedFailure(log, "a listener failed on %s %s", self.resource.id, name)
+        guard = LoggedFailure(log, "a listener failed on %s %s", self.id, name)
         listeners = iter(called)
         is_done = False
         while not is_done:
