@@ -184,7 +184,8 @@ def profile_namespace(raw: Raw) -> str:
     """The namespace whose profile applies: for a Work that of its binding, not the execution namespace."""
     metadata = raw["metadata"]
     annotations = metadata.get("annotations")
-    return (annotations and annotations.get(RB_NAMESPACE)) or metadata.get("namespace", "")
+    namespace: str = (annotations and annotations.get(RB_NAMESPACE)) or metadata.get("namespace", "")
+    return namespace
 
 
 def with_metadata(raw: Raw, *, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]) -> Raw:

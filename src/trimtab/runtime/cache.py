@@ -10,7 +10,7 @@ import logging
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from sys import intern
-from typing import Any, NamedTuple, Self, TypeVar, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast, final
 
 import msgspec
 import orjson
@@ -31,6 +31,7 @@ Name = tuple[str, str]
 ChangeListener = Callable[["CacheEntry | None", "CacheEntry | None"], None]
 
 
+@final
 class KeyListener(NamedTuple):
     """A listener that adds the keys which a change concerns to a queue.
 
