@@ -55,6 +55,19 @@ def test_preserved_state_is_set_only_after_direct_purge(purge: str, expected: st
     assert well_known.labels_of(work.spec.workload.manifests[0]).get("offset") == expected
 
 
+def test_works_of_one_binding_share_nothing_that_differs_by_cluster() -> None:
+    subject, template = binding(clusters={"m1": 2, "m2": 1}), deployment()
+    renderer = WorkRenderer(subject, template, TARGETS, FakeView(interpreter=Interpreter.of()))
+    one, two = (renderer.render(target).work for target in TARGETS)
+    assert (one.name, one.metadata.annotations) == (two.name, two.metadata.annotations)
+    assert (one.namespace, two.namespace) == ("karmada-es-m1", "karmada-es-m2")
+    assert one.metadata.labels[well_known.WORK_ID] != two.metadata.labels[well_known.WORK_ID]
+    assert [work.spec.workload.manifests[0]["spec"]["replicas"] for work in (one, two)] == [2, 1]
+    assert (
+        one == WorkRenderer(subject, template, TARGETS, FakeView(interpreter=Interpreter.of())).render(TARGETS[0]).work
+    )
+
+
 def test_the_id_of_an_existing_work_stays() -> None:
     template, target = deployment(), TargetCluster(name="m1", replicas=1)
     found = FakeView(interpreter=Interpreter.of())
