@@ -314,13 +314,14 @@ def writes_of(effect: Any, model: ModelState, controller: Controller) -> Iterato
         if known is None:
             yield PendingWrite(key, msgspec.json.encode(to_wire(after)), creates=True)
             continue
-        for write in writes_for(
-            known, after, to_wire(known), controller.writes, controller.subjects, whole=WRITES_WHOLE_OBJECTS
-        ):
+        for write in writes_for(known, after, to_wire(known), controller.writes, controller.subjects, RemoteServer()):
             yield PendingWrite(key, msgspec.json.encode(write.patch))
 
 
-WRITES_WHOLE_OBJECTS = False
+class RemoteServer:
+    """An API server that takes spec and status in two requests."""
+
+    takes_status = False
 
 
 def send_next(model: ModelState, reconcile: Reconcile) -> tuple[ModelState, Reconcile | None]:

@@ -72,7 +72,7 @@ def test_patch_between_typed_values_turns_one_wire_form_into_the_other(before: B
     assert (not patch) is (before is after)
 
 
-class TakesStatus:
+class CountingClient:
     """A client that counts how often it is asked whether it takes an object with its status."""
 
     def __init__(self, takes_status: bool) -> None:
@@ -101,8 +101,8 @@ MOVED, REPORTED = STATES[4], STATES[5]
 def test_status_is_a_write_of_its_own_where_the_client_does_not_take_both(
     after: Binding, takes_status: bool, expected: list[tuple[str, list[str]]], asked: int
 ) -> None:
-    client = TakesStatus(takes_status)
-    writes = writes_for(PLACED, after, to_wire(PLACED), ("ResourceBinding",), (), client)  # type: ignore[arg-type]
+    client = CountingClient(takes_status)
+    writes = writes_for(PLACED, after, to_wire(PLACED), ("ResourceBinding",), (), client)
     assert [(write.subresource, sorted(write.patch)) for write in writes] == expected
     assert client.asked == asked
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import astuple
@@ -10,7 +10,6 @@ from msgspec.structs import fields as fields_of
 
 from trimtab.api.kind import kind_of
 from trimtab.api.value import Object, Raw, Value
-from trimtab.client.client import Client
 
 V = TypeVar("V", bound=Value)
 LISTS_WITH_OWNERS = ("status.conditions.", "metadata.finalizers.")
@@ -24,6 +23,14 @@ ITEM_NAMES = ("name", "clusterName", "fromCluster", "type", "cluster", "affinity
 
 class UndeclaredWrite(Exception):
     """A controller changed a field that its `writes` do not declare: a bug in the controller."""
+
+
+class TakesStatus(Protocol):
+    """A client, as far as a write depends on it."""
+
+    @property
+    def takes_status(self) -> bool:
+        """Whether it takes an object and its status in one write."""
 
 
 class Write(NamedTuple):
@@ -83,7 +90,7 @@ def writes_for(
     raw: Raw,
     declared: tuple[str, ...],
     subjects: tuple[type[Object], ...],
-    client: Client,
+    client: TakesStatus,
 ) -> list[Write]:
     """The patches from `before` to `after`: one if the client takes both parts in one, else the status last."""
     patch = typed_difference(before, after, raw)
