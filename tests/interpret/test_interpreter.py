@@ -34,7 +34,7 @@ class Webhook:
     def interprets(self, gvk: tuple[str, str], operation: Operation) -> bool:
         return operation is Operation.HEALTH
 
-    def interpret(self, operation: Operation, arguments: Sequence[Any]) -> Any:
+    def interpret(self, gvk: tuple[str, str], operation: Operation, arguments: Sequence[Any]) -> Any:
         return False
 
     def generation(self, gvk: tuple[str, str], operation: Operation) -> str:

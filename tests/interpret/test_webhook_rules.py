@@ -108,7 +108,7 @@ def test_webhook_is_asked_only_for_its_kinds_operations_and_versions() -> None:
 def test_first_webhook_by_name_is_asked() -> None:
     answering = Answering({"healthy": True})
     rules = WebhookRules([configuration("b"), configuration("a")], answering)
-    rules.interpret(Operation.HEALTH, [OBJECT])
+    rules.interpret(("example.io/v1", "Workload"), Operation.HEALTH, [OBJECT])
     assert [question.configuration for question in answering.questions] == ["a/workloads.example.com/0"]
     assert rules.generation(("example.io/v1", "Workload"), Operation.HEALTH)
     assert rules.generation(("v1", "Pod"), Operation.HEALTH) == ""

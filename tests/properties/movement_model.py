@@ -314,13 +314,14 @@ def writes_of(effect: Any, model: ModelState, controller: Controller) -> Iterato
         if known is None:
             yield PendingWrite(key, msgspec.json.encode(to_wire(after)), creates=True)
             continue
-        for write in writes_for(
-            known, after, to_wire(known), controller.writes, controller.subjects, whole=WRITES_WHOLE_OBJECTS
-        ):
+        for write in writes_for(known, after, to_wire(known), controller.writes, controller.subjects, RemoteServer()):
             yield PendingWrite(key, msgspec.json.encode(write.patch))
 
 
-WRITES_WHOLE_OBJECTS = False
+class RemoteServer:
+    """An API server that takes spec and status in two requests."""
+
+    takes_status = False
 
 
 def send_next(model: ModelState, reconcile: Reconcile) -> tuple[ModelState, Reconcile | None]:
@@ -455,7 +456,7 @@ def with_report(work: Work, ready: int, view: ModelView) -> Work:
         "metadata": {**manifest["metadata"], "generation": 1},
         "status": {"observedGeneration": 1, **counts},
     }
-    status, _ = reflect_status(work, resource_identifier(0, manifest), seen, view)
+    status, _ = reflect_status(well_known.ref_of(work), resource_identifier(0, manifest), seen, view)
     applied = Condition(type="Applied", status="True", reason="AppliedSuccessful")
     reported = work.but(status=WorkStatus(conditions=(applied,), manifest_statuses=(status,)))
     return work if reported == work else reported

@@ -183,6 +183,20 @@ def test_failing_listener_affects_no_other_listener(caplog: Any) -> None:
     assert "a listener failed on pods ('shop', 'web')" in caplog.text
 
 
+def test_a_table_is_found_by_the_type_of_its_objects_until_it_is_removed() -> None:
+    async def scenario() -> None:
+        cache = Cache(ScriptedClient([], []))  # type: ignore[arg-type]
+        table = cache.by_type[ConfigMap]
+        assert (cache.table(resource_of(kind_of(ConfigMap))), cache.table_of(ConfigMap), cache.by_id["configmaps"]) == (
+            table,
+        ) * 3
+        cache.remove_table("configmaps")
+        assert cache.by_type[ConfigMap] is not table
+        await cache.close()
+
+    run_virtually(scenario())
+
+
 def test_list_is_retried_after_a_malformed_response() -> None:
     malformed: Raw = {"kind": "Pod"}
     client = ScriptedClient([listing(malformed, revision=4), listing(pod("web", 3), revision=5)], [])

@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
+from typing import Any
+
+import pytest
 
 from runtime.copier import NoMembers, new_controller
 from trimtab.api.kind import kind_of
@@ -10,7 +13,7 @@ from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Key, Raw
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.controllers.contract import Controller, Effect, MemberTrigger, Trigger, View, never
-from trimtab.runtime.cache import Cache
+from trimtab.runtime.cache import Cache, KeyListener
 from trimtab.runtime.triggers import ChangeTriggers
 from trimtab.runtime.view import ControlPlaneState
 from trimtab.server.apiserver import ApiServer
@@ -31,12 +34,12 @@ def key(name: str) -> Key:
     return Key(kind_of(ConfigMap).id, "demo", name)
 
 
-def on_a_loop(scenario: Callable[[], Coroutine[None, None, None]]) -> Callable[[], None]:
+def on_a_loop(scenario: Callable[..., Coroutine[None, None, None]]) -> Callable[..., None]:
     """Run the test on a virtual loop, which the cache needs for its watches."""
 
     @wraps(scenario)
-    def run() -> None:
-        run_virtually(scenario())
+    def run(**fixtures: Any) -> None:
+        run_virtually(scenario(**fixtures))
 
     return run
 
@@ -83,6 +86,28 @@ async def test_a_related_object_queues_the_keys_that_its_trigger_names() -> None
     queued.secrets.put(raw("Secret", "s", "1"))
     queued.secrets.drop(("demo", "s"))
     assert queued.keys == [key("for-s"), key("for-s")]
+
+
+@on_a_loop
+async def test_a_failing_trigger_affects_neither_those_before_nor_those_after_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(old: Secret | None, new: Secret | None, view: View) -> list[Key]:
+        raise ZeroDivisionError
+
+    before, after = (Trigger(Secret, lambda *_, name=name: [key(name)]) for name in ("before", "after"))
+    queued = Queued(new_controller(reconcile, wakes=[before, Trigger(Secret, fail), after]))
+    queued.secrets.put(raw("Secret", "s", "1"))
+    assert queued.keys == [key("before"), key("after")]
+    assert "a listener failed on secrets ('demo', 's')" in caplog.text
+
+
+@on_a_loop
+async def test_objects_that_are_there_before_a_trigger_are_new_to_it() -> None:
+    queued = Queued(new_controller(reconcile))
+    queued.secrets.put(raw("Secret", "s", "1"))
+    queued.secrets.add_listener(KeyListener(lambda old, new, view: [view, old, new.name], "view", queued.keys.append))
+    assert queued.keys == ["view", None, "s"]
 
 
 @on_a_loop

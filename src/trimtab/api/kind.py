@@ -201,7 +201,7 @@ def _with_part(value: Object, name: str, part: Value | None) -> Object:
 
 
 kinds: Registry[Kind] = Registry("kind")
-_by_type: dict[type[Object], Kind] = {}
+_by_type: dict[type[Any], Kind] = {}
 _by_gvk: dict[tuple[str, str], Kind] = {}
 
 
@@ -221,7 +221,8 @@ def kind(**declaration: Any) -> Callable[[type[T]], type[T]]:
 
 
 def kind_of(obj: Object | type[Object]) -> Kind:
-    return _by_type[obj if isinstance(obj, type) else type(obj)]
+    type_ = type(obj)
+    return _by_type[type_] if type_ in _by_type else _by_type[obj if isinstance(obj, type) else type_]
 
 
 def find_kind(api_version: str, name: str) -> Kind | None:

@@ -14,7 +14,7 @@ from trimtab.api.value import Raw
 def value_at(obj: Any, *path: str) -> Any:
     """The value at `path`, or None when any step is missing."""
     for step in path:
-        if type(obj) is not dict and not isinstance(obj, Mapping):
+        if type(obj) is not dict and (obj is None or not isinstance(obj, Mapping)):
             return None
         obj = obj.get(step)
     return obj

@@ -27,4 +27,7 @@ class ControlPlaneIdentity(NamedTuple):
 def identity_of(uid: str, annotations: Mapping[str, str]) -> ControlPlaneIdentity:
     """The identity that the namespace kube-system of a host gives."""
     own = annotations.get(DRAWN_ID) or uid
-    return ControlPlaneIdentity(own, frozenset(filter(None, annotations.get(FORMER_IDS, "").split(","))) - {own})
+    former = annotations.get(FORMER_IDS)
+    if not former:
+        return ControlPlaneIdentity(own)
+    return ControlPlaneIdentity(own, frozenset(filter(None, former.split(","))) - {own})

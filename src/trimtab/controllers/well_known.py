@@ -157,8 +157,8 @@ def template_ref(binding: Binding) -> Ref:
 
 
 def ref_of(subject: Object) -> Ref:
-    kind = kind_of(subject)
-    return Ref(kind.api_version, kind.name, subject.namespace, subject.name, subject.metadata.uid)
+    kind, metadata = kind_of(subject), subject.metadata
+    return Ref(kind.api_version, kind.name, metadata.namespace, metadata.name, metadata.uid)
 
 
 def ref_of_raw(raw: Raw) -> Ref:
@@ -182,7 +182,10 @@ def annotations_of(raw: Raw) -> dict[str, str]:
 
 def profile_namespace(raw: Raw) -> str:
     """The namespace whose profile applies: for a Work that of its binding, not the execution namespace."""
-    return annotations_of(raw).get(RB_NAMESPACE) or raw["metadata"].get("namespace", "")
+    metadata = raw["metadata"]
+    annotations = metadata.get("annotations")
+    namespace: str = (annotations and annotations.get(RB_NAMESPACE)) or metadata.get("namespace", "")
+    return namespace
 
 
 def with_metadata(raw: Raw, *, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]) -> Raw:

@@ -32,10 +32,13 @@ class Interpreter:
         webhook: InterpreterLevel | None = None,
     ) -> "Interpreter":
         """The usual order: customizations, a webhook level if given, shipped rules for third-party kinds, native kinds."""
-        scripted = ScriptRules(index_scripts(customizations), executor, limits)
         shipped = ScriptRules(shipped_scripts(profile), executor, limits, source="the shipped rules")
-        native = NativeRules(upstream=profile == "upstream")
-        return cls([scripted, *([] if webhook is None else [webhook]), shipped, native])
+        levels: list[InterpreterLevel] = [shipped, NativeRules(upstream=profile == "upstream")]
+        if webhook is not None:
+            levels.insert(0, webhook)
+        if scripts := index_scripts(customizations):
+            levels.insert(0, ScriptRules(scripts, executor, limits))
+        return cls(levels)
 
     def interprets(self, gvk: tuple[str, str], operation: Operation) -> bool:
         """Whether any level has a rule for (apiVersion, kind) and `operation`."""
@@ -62,7 +65,7 @@ class Interpreter:
         if level is None:
             failure = InterpreterFailure("NoRule", f"no rule for {operation} of {gvk[0]} {gvk[1]}")
             raise InterpreterError(failure, operation, "no interpreter")
-        return level.interpret(operation, arguments)
+        return level.interpret(gvk, operation, arguments)
 
     def replicas(self, obj: Raw) -> tuple[int, Raw | None]:
         """The desired number of replicas, and what one of them requires."""
@@ -96,9 +99,10 @@ class Interpreter:
 
     def health(self, obj: Raw) -> Health:
         """Healthy when no level has a rule for the kind. A failing rule raises; the health is then Unknown."""
-        if not self.interprets(api_version_and_kind(obj), Operation.HEALTH):
-            return "Healthy"
-        return "Healthy" if self.interpret(Operation.HEALTH, obj) else "Unhealthy"
+        gvk = api_version_and_kind(obj)
+        level = self._level_for(gvk, Operation.HEALTH)
+        is_healthy = level is None or level.interpret(gvk, Operation.HEALTH, (obj,))
+        return "Healthy" if is_healthy else "Unhealthy"
 
     def dependencies(self, obj: Raw) -> list[Raw]:
         """References to the objects that must be propagated with this one."""

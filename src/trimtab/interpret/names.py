@@ -1,6 +1,7 @@
 """The names of bindings and Works, exactly as in Karmada, because users' tools look them up."""
 
 _SAFE_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
+_SAFE_DIGITS = {ord(digit): _SAFE_CHARACTERS[ord(digit) % len(_SAFE_CHARACTERS)] for digit in "0123456789"}
 
 
 def fnv1a(data: str) -> int:
@@ -13,7 +14,7 @@ def fnv1a(data: str) -> int:
 
 def _safe_encode(number: int) -> str:
     """Decimal digits encoded in characters that form no words, as `rand.SafeEncodeString` does."""
-    return "".join(_SAFE_CHARACTERS[ord(digit) % len(_SAFE_CHARACTERS)] for digit in str(number))
+    return str(number).translate(_SAFE_DIGITS)
 
 
 def binding_name(kind: str, name: str) -> str:

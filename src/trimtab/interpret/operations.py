@@ -38,7 +38,7 @@ class InterpreterLevel(Protocol):
 
     def interprets(self, gvk: tuple[str, str], operation: Operation) -> bool: ...
 
-    def interpret(self, operation: Operation, arguments: Sequence[Any]) -> Any:
+    def interpret(self, gvk: tuple[str, str], operation: Operation, arguments: Sequence[Any]) -> Any:
         """The result in plain values; raises `InterpreterError`. The object in question is the first argument."""
 
     def generation(self, gvk: tuple[str, str], operation: Operation) -> str:

@@ -105,8 +105,8 @@ class WebhookRules:
         hook = self._hook_for(gvk, operation)
         return "" if hook is None else hashlib.sha256(msgspec.json.encode(hook)).hexdigest()[:16]
 
-    def interpret(self, operation: Operation, arguments: Sequence[Any]) -> Any:
-        hook = self._hook_for(api_version_and_kind(arguments[0]), operation)
+    def interpret(self, gvk: tuple[str, str], operation: Operation, arguments: Sequence[Any]) -> Any:
+        hook = self._hook_for(gvk, operation)
         assert hook is not None
         source = f"webhook {hook.name}"
         question = WebhookQuestion(

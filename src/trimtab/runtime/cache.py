@@ -10,7 +10,7 @@ import logging
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from sys import intern
-from typing import Any, Self, TypeVar, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast, final
 
 import msgspec
 import orjson
@@ -30,6 +30,21 @@ T = TypeVar("T", bound=Object)
 Name = tuple[str, str]
 ChangeListener = Callable[["CacheEntry | None", "CacheEntry | None"], None]
 
+
+@final
+class KeyListener(NamedTuple):
+    """A listener that adds the keys which a change concerns to a queue.
+
+    A change has dozens of them, most of which name no key, so the table calls `keys` itself.
+    """
+
+    keys: Callable[[Any, Any, Any], Iterable[Any]]
+    """Gets the typed object before and after the change, and `view`."""
+    view: Any
+    add: Callable[[Any], None]
+
+
+Listener = ChangeListener | KeyListener
 RELIST_SECONDS = 1.0
 MAX_RELIST_SECONDS = 30.0
 FIRST_REWATCH_SECONDS = 0.05
@@ -109,9 +124,7 @@ class CacheEntry:
         return self
 
     def weigh(self, old: "CacheEntry | None") -> None:
-        """Find out how large an object is whose kind has large ones; one that was made of another is as large as that."""
-        if self._kind is None or not self._kind.large_part:
-            return
+        """Find out how large an object of a kind with large ones is; one that was made of another is as large as that."""
         if old is not None and is_derived(self.raw, old.raw):
             self.weight = old.weight
             return
@@ -120,9 +133,9 @@ class CacheEntry:
             self.weight = 1 if size <= USUAL_BYTES else size // WEIGHED_BYTES
 
     def decode_after(self, old: "CacheEntry") -> None:
-        """Decode the typed value now if the older entry has one that it can share unchanged parts with."""
+        """Decode the typed value now if the older entry, of a kind with large objects, has one to share parts with."""
         kind = self._kind
-        if kind is not None and kind.large_part and old.has_typed and is_derived(self.raw, old.raw):
+        if kind is not None and old.has_typed and is_derived(self.raw, old.raw):
             with contextlib.suppress(msgspec.ValidationError):  # who reads the typed value gets it
                 self.typed = kind.decode_changed(self.raw, old.raw, old.typed)
                 self.has_typed = True
@@ -196,9 +209,11 @@ class Table:
 
     def __init__(self, resource: Resource, decoded: DecodedEntries | None = None) -> None:
         self.resource = resource
+        self.id = resource.id
         # Objects without a namespace are few, and clusters are read for every workload: they stay decoded.
         self._decoded = decoded if resource.namespaced else None
-        self.kind = kinds.get(resource.id)
+        self.kind = kinds.get(self.id)
+        self._has_large_objects = self.kind is not None and bool(self.kind.large_part)
         self.entries: dict[Name, CacheEntry] = {}
         self.synced = asyncio.Event()
         self.attempted = asyncio.Event()
@@ -211,13 +226,13 @@ class Table:
         """Per namespace, sorted."""
         self._indexes: dict[str, tuple[Index[Any], dict[str, set[Name]]]] = {}
         self._saved_indexes = SavedIndexes()
-        self._listeners: list[ChangeListener] = []
-        self._load_listeners: list[ChangeListener] = []
+        self._listeners: list[Listener] = []
+        self._load_listeners: list[Listener] = []
         self.needs_comparison = False
         """Whether it was loaded from saved caches and not yet compared with the server."""
         self._deleted_revisions: dict[Name, str] = {}
 
-    def add_listener(self, listener: ChangeListener, *, only_changes: bool = False) -> None:
+    def add_listener(self, listener: Listener, *, only_changes: bool = False) -> None:
         """Call `listener(old, new)` for every later change, and now for every present object as if it were new.
 
         `only_changes`: not for objects that are the same as when the caches were saved.
@@ -227,7 +242,7 @@ class Table:
             self._load_listeners.append(listener)
         for entry in list(self.entries.values()):
             if not (only_changes and entry.is_resumed):
-                listener(None, entry)
+                _notify((listener,), None, entry)
 
     def load(self, part: SavedPart) -> None:
         """Add objects that a process before this one saved, in the order of their names."""
@@ -293,10 +308,11 @@ class Table:
         deleted_at = self._deleted_revisions.get(entry.name, "")
         if deleted_at and (deleted_at == entry.revision or _is_newer(deleted_at, entry.revision)):
             return  # the response to the write that removed the last finalizer may arrive after the DELETED event
-        if self._decoded is not None:
-            entry.weigh(old)
-        if old is not None:
-            entry.decode_after(old)
+        if self._has_large_objects:
+            if self._decoded is not None:
+                entry.weigh(old)
+            if old is not None:
+                entry.decode_after(old)
         self.entries[entry.name] = entry
         if old is None:
             insort(self._names.setdefault(entry.name[0], []), entry.name)
@@ -342,16 +358,15 @@ class Table:
         self.observed_revision = revision
         self.synced.set()
 
-    def _call_listeners(self, called: Iterable[ChangeListener], old: CacheEntry | None, new: CacheEntry | None) -> None:
+    def _call_listeners(self, called: Iterable[Listener], old: CacheEntry | None, new: CacheEntry | None) -> None:
         """Call the listeners; an exception in one affects neither the others nor the watch."""
         name = (new or cast("CacheEntry", old)).name
-        guard = LoggedFailure(log, "a listener failed on %s %s", self.resource.id, name)
+        guard = LoggedFailure(log, "a listener failed on %s %s", self.id, name)
         listeners = iter(called)
         is_done = False
         while not is_done:
             with guard:  # entered again only after a failure
-                for listener in listeners:
-                    listener(old, new)
+                _notify(listeners, old, new)
                 is_done = True
 
     def _update_indexes(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
@@ -373,7 +388,8 @@ class Table:
 
     def by_index(self, index: Index[T], value: str) -> list[T]:
         """The objects with this index value, sorted by name."""
-        return [cast("T", self.entries[name].typed) for name in sorted(self._indexed_names(index, value))]
+        names, entries = self._indexed_names(index, value), cast("Mapping[Name, Any]", self.entries)
+        return [entries[name].typed for name in sorted(names)] if names else []
 
     def count_by_index(self, index: Index[T], value: str) -> int:
         return len(self._indexed_names(index, value))
@@ -388,6 +404,28 @@ class Table:
                         names_by_value.setdefault(indexed, set()).add(name)
             self._indexes[index.name] = (index, names_by_value)
         return self._indexes[index.name][1].get(value, ())
+
+
+def _notify(listeners: Iterable[Listener], old: CacheEntry | None, new: CacheEntry | None) -> None:
+    for listener in listeners:
+        if type(listener) is KeyListener:
+            keys, view, add = listener
+            for key in keys(old and old.typed, new and new.typed, view):
+                add(key)
+        else:
+            listener(old, new)
+
+
+class TablesByType(dict[type[Object], Table]):
+    """Tables by the class of their objects; a missing one is made, which starts its list and watch."""
+
+    def __init__(self, make: Callable[[Resource], Table]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, type_: type[Object]) -> Table:
+        table = self[type_] = self._make(resource_of(kind_of(type_)))
+        return table
 
 
 class RelistBackoff:
@@ -425,15 +463,16 @@ class Cache:
         self._saved = saved
         self._may_compare = asyncio.Event()
         self._labels = labels
-        self._tables: dict[str, Table] = {}
-        self._by_type: dict[type[Object], Table] = {}
+        self.by_id: dict[str, Table] = {}
+        """Tables by the id of their resource; nobody else adds or removes one."""
+        self.by_type = TablesByType(self.table)
         self._watch_tasks: dict[str, asyncio.Task[None]] = {}
         self._table_listeners: list[Callable[[Table], None]] = []
         self.removed_tables = 0
         """Number of tables removed so far: listeners get no change for the objects in them."""
 
     def tables(self) -> Iterator[Table]:
-        return iter(list(self._tables.values()))
+        return iter(list(self.by_id.values()))
 
     def add_table_listener(self, listener: Callable[[Table], None]) -> None:
         """Call `listener` for every present and every later table."""
@@ -443,30 +482,28 @@ class Cache:
 
     def table(self, resource: Resource) -> Table:
         """The table of this resource; its list and watch start with the first call."""
-        table = self._tables.get(resource.id)
+        table = self.by_id.get(resource.id)
         if table is None:
-            table = self._tables[resource.id] = Table(resource, self.decoded)
+            table = self.by_id[resource.id] = Table(resource, self.decoded)
             self._watch_tasks[resource.id] = asyncio.get_running_loop().create_task(self._keep_watching(table))
             for follower in self._table_listeners:
                 follower(table)
         return table
 
     def table_of(self, type_: type[Object]) -> Table:
-        table = self._by_type.get(type_)
-        if table is None:
-            table = self._by_type[type_] = self.table(resource_of(kind_of(type_)))
-        return table
+        return self.by_type[type_]
 
     def find_table(self, id_: str) -> Table | None:
-        return self._tables.get(id_)
+        return self.by_id.get(id_)
 
     def remove_table(self, id_: str) -> None:
         """Stop watching a resource that the server no longer serves, and drop its table."""
         self.removed_tables += 1
         if feed := self._watch_tasks.pop(id_, None):
             feed.cancel()
-        if (table := self._tables.pop(id_, None)) is not None:
-            self._by_type = {type_: other for type_, other in self._by_type.items() if other is not table}
+        if (table := self.by_id.pop(id_, None)) is not None:
+            for type_ in [type_ for type_, other in self.by_type.items() if other is table]:
+                del self.by_type[type_]
 
     def compare_saved(self) -> None:
         """Compare what was loaded with the server; everybody who has to learn of differences listens now."""

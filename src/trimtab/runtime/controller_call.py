@@ -30,14 +30,11 @@ class ControllerCall:
 
     def find(self, key: Key) -> CacheEntry | None:
         """The cached subject, or the draft of one."""
-        table = self._state.cache.find_table(key.kind)
+        table = self._state.cache.by_id.get(key.kind)
         entry = table.entries.get((key.namespace, key.name)) if table else None
         if entry is None and (draft := self._state.drafts.find(key)) is not None:
             return draft.entry
         return entry
-
-    def _view_of(self, key: Key, entry: CacheEntry | None, fault: ReconcileFault | None) -> LiveView:
-        return LiveView(self._state, fault, self._profile_of(key, entry))
 
     def _profile_of(self, key: Key, entry: CacheEntry | None) -> Profile:
         return self._state.profile_in(profile_namespace(entry.raw) if entry is not None else key.namespace)
@@ -81,8 +78,9 @@ class ControllerCall:
         if entry is None:
             faults.pop(key, None)
             on_deleted = self._controller.on_deleted
-            return list(on_deleted(key, self._view_of(key, None, None))) if on_deleted is not None else []
-        view = self._view_of(key, entry, faults.get(key))
+            view = LiveView(self._state, profile=self._profile_of(key, None))
+            return list(on_deleted(key, view)) if on_deleted is not None else []
+        view = LiveView(self._state, faults.get(key), self._profile_of(key, entry))
         effects = self._controller.reconcile(subject_of(entry, self._controller), view)
         if view.profile.record_routine_events:
             return list(effects)

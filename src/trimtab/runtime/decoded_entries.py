@@ -33,9 +33,8 @@ class DecodedEntries:
         return len(self._weights)
 
     def add(self, entry: PackableEntry) -> None:
-        self.discard(entry)
-        self._weights[entry] = entry.weight
-        self._total += entry.weight
+        self._total += entry.weight - self._weights.pop(entry, 0)
+        self._weights[entry] = entry.weight  # the newest
         while self._total > self._limit and len(self._weights) > 1:
             oldest, weight = self._weights.popitem(last=False)
             self._total -= weight

@@ -6,7 +6,7 @@ otherwise keep what it knew of every workload that ever existed.
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar
 
 from trimtab.controllers.contract import Topic
 
@@ -14,17 +14,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class _Entry(NamedTuple):
-    value: Any
-    owner: Hashable
-
-
 class ProcessMemory:
     """Values by topic and key. A dropped value is computed again; correctness never depends on it."""
 
     def __init__(self) -> None:
-        self._values: dict[Topic[Any, Any], OrderedDict[Any, _Entry]] = {}
-        """By topic and key, the oldest first."""
+        self._values: dict[Topic[Any, Any], OrderedDict[Any, tuple[Any, Hashable]]] = {}
+        """Values with their owners by topic and key, the oldest first."""
         self._owned: dict[Hashable, set[tuple[Topic[Any, Any], Any]]] = {}
 
     def __len__(self) -> int:
@@ -37,23 +32,23 @@ class ProcessMemory:
     def recall(self, topic: Topic[K, V], key: K) -> V | None:
         values = self._values.get(topic)
         entry = values.get(key) if values is not None else None
-        return cast("V", entry.value) if entry is not None else None
+        found: V | None = entry[0] if entry is not None else None
+        return found
 
     def remember(self, topic: Topic[K, V], key: K, value: V, owner: Hashable = None) -> None:
         """Keep the value; with an `owner`, until that is forgotten."""
         values = self._values.get(topic)
         if values is None:
             values = self._values[topic] = OrderedDict()
-        before = values.get(key)
-        values[key] = _Entry(value, owner)
-        values.move_to_end(key)
-        if before is not None and owner != before.owner:
-            self._disown(topic, key, before.owner)
+        before = values.pop(key, None)
+        values[key] = (value, owner)  # the newest
+        if before is not None and owner != before[1]:
+            self._disown(topic, key, before[1])
         if owner is not None:
             self._owned.setdefault(owner, set()).add((topic, key))
         if len(values) > topic.limit:
             oldest, dropped = values.popitem(last=False)
-            self._disown(topic, oldest, dropped.owner)
+            self._disown(topic, oldest, dropped[1])
 
     def forget(self, owner: Hashable) -> None:
         """Drop every value of the owner."""

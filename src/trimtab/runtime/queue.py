@@ -44,7 +44,8 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K) -> None:
         """Queue `key`; adding it again before it is taken has no effect."""
-        self.cancel_timer(key)
+        if key in self._timers:
+            self.cancel_timer(key)
         if key in self._processing:
             self._dirty.add(key)
         elif key not in self._queued:
@@ -86,7 +87,8 @@ class WorkQueue(Generic[K]):
         return self._failures.get(key, 0)
 
     def reset_backoff(self, key: K) -> None:
-        self._failures.pop(key, None)
+        if key in self._failures:
+            del self._failures[key]
 
     def retry(self, key: K) -> float:
         """Queue `key` after a delay that doubles with each failure; returns the delay in seconds."""

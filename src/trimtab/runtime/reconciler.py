@@ -152,9 +152,9 @@ class Reconciler:
                 if self._notes_triggered:
                     self._triggered.update(keys)
                 results = [
-                    (key, cast("list[Effect]", effects))
+                    (key, effects)
                     for key, effects in self._call.reconcile(keys, self._faults)
-                    if not self._finish_without_writes(key, effects)
+                    if not self._finish_without_writes(key, effects) and effects is not None
                 ]
                 if results:
                     task = asyncio.get_running_loop().create_task(self._execute(results))
@@ -177,13 +177,14 @@ class Reconciler:
             self._observe_failure(key, CONTROLLER_FAILED)
             self._end(key)
             return True
-        if effects and isinstance(effects[0], RunScript):
-            self._effects.ask_script(key, effects[0])
+        if effects and type(first := effects[0]) is RunScript:
+            self._effects.ask_script(key, first)
             self._end(key)
             return True
-        while effects and isinstance(effects[0], RememberInProcess | ReserveCapacity):
-            self._effects.execute_in_memory(key, cast("RememberInProcess[Any, Any] | ReserveCapacity", effects.pop(0)))
-        if not all(isinstance(effect, RequeueAfter) for effect in effects):
+        while effects and (type(first := effects[0]) is RememberInProcess or type(first) is ReserveCapacity):
+            self._effects.execute_in_memory(key, first)
+            del effects[0]
+        if [effect for effect in effects if type(effect) is not RequeueAfter]:
             return False
         self._record_success(key, effects)
         self._end(key)
@@ -204,7 +205,7 @@ class Reconciler:
         """Clear the fault and the back-off of the key, and requeue it after the shortest requested time."""
         self._faults.pop(key, None)
         self.queue.reset_backoff(key)
-        delays = [effect.seconds for effect in effects if isinstance(effect, RequeueAfter)]
+        delays = [effect.seconds for effect in effects if type(effect) is RequeueAfter]
         if delays:
             self.queue.add_after(key, min(delays))
 

@@ -5,8 +5,8 @@ from functools import partial
 from typing import cast
 
 from trimtab.api.value import Key, Raw
-from trimtab.controllers.contract import Controller, Trigger, never
-from trimtab.runtime.cache import CacheEntry, Table
+from trimtab.controllers.contract import Controller, never
+from trimtab.runtime.cache import CacheEntry, KeyListener, Table
 from trimtab.runtime.view import ControlPlaneState, TriggerView
 
 
@@ -30,11 +30,7 @@ class ChangeTriggers:
                 table.add_listener(partial(self._subject_changed, table.resource.id), only_changes=True)
         for trigger in self._controller.triggers:
             table = self._state.cache.table_of(trigger.type)
-            table.add_listener(partial(self._related_changed, trigger), only_changes=True)
-
-    def _related_changed(self, trigger: Trigger, old: CacheEntry | None, new: CacheEntry | None) -> None:
-        for key in trigger.keys(old.typed if old else None, new.typed if new else None, self._trigger_view):
-            self._add(key)
+            table.add_listener(KeyListener(trigger.keys, self._trigger_view, self._add), only_changes=True)
 
     def enqueue_all(self) -> None:
         """Queue every subject, whether it has changed or not."""

@@ -147,7 +147,7 @@ class ControlPlaneState:
         if effect.topic.shared:
             self.memory.remember(*effect)
             return
-        table = self.cache.find_table(subject.kind)
+        table = self.cache.by_id.get(subject.kind)
         if table is not None and (subject.namespace, subject.name) in table.entries:
             self.memory.remember(*effect, subject)
 
@@ -160,7 +160,7 @@ class ControlPlaneState:
 
     def profile_in(self, namespace: str) -> Profile:
         """The profile that the namespace's annotation names; the default profile if it names none or an unknown one."""
-        table = self.cache.find_table(NAMESPACES) if namespace else None
+        table = self.cache.by_id.get(NAMESPACES) if namespace else None
         if table is None:
             return self.profile
         if self._profiles_at != table.change_count:
@@ -183,13 +183,14 @@ class ControlPlaneState:
 class LiveView:
     """The View of one reconcile of one key: the current cache, at one point in time."""
 
-    __slots__ = ("_now", "_state", "fault", "profile")
+    __slots__ = ("_now", "_state", "fault", "profile", "settings")
 
     def __init__(
         self, state: ControlPlaneState, fault: ReconcileFault | None = None, profile: Profile | None = None
     ) -> None:
         self._state = state
         self._now: datetime | None = None
+        self.settings = state.settings
         self.fault = fault
         self.profile = profile or state.profile
 
@@ -204,25 +205,21 @@ class LiveView:
     def steady_now(self) -> datetime:
         return self._state.steady_clock.now()
 
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        return self._state.settings
-
     def get(self, type_: type[T], namespace: str, name: str) -> T | None:
-        entry: Any = self._state.cache.table_of(type_).entries.get((namespace, name))
+        entry: Any = self._state.cache.by_type[type_].entries.get((namespace, name))
         found: T | None = entry.typed if entry else None
         return found
 
     def all(self, type_: type[T], namespace: str | None = None) -> Sequence[T]:
-        table = self._state.cache.table_of(type_)
+        table = self._state.cache.by_type[type_]
         entries: Any = table.entries
         return [entries[name].typed for name in table.names(namespace)]
 
     def by_index(self, index: Index[T], value: str) -> Sequence[T]:
-        return self._state.cache.table_of(index.type).by_index(index, value)
+        return self._state.cache.by_type[index.type].by_index(index, value)
 
     def count(self, index: Index[T], value: str) -> int:
-        return self._state.cache.table_of(index.type).count_by_index(index, value)
+        return self._state.cache.by_type[index.type].count_by_index(index, value)
 
     def raw(self, ref: Ref) -> Raw | None:
         table = self._table(ref.api_version, ref.kind)
@@ -237,7 +234,7 @@ class LiveView:
 
     def _table(self, api_version: str, kind: str) -> Table | None:
         resource = self._state.resource(api_version, kind)
-        return self._state.cache.find_table(resource.id) if resource else None
+        return self._state.cache.by_id.get(resource.id) if resource else None
 
     def member(self, cluster: str, ref: Ref) -> Raw | NotFetched | None:
         member = self._state.members.get(cluster)

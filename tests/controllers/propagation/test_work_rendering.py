@@ -8,13 +8,12 @@ from trimtab.api.kinds.policy import SuspendClusters
 from trimtab.api.kinds.work import BindingSuspension, GracefulEvictionTask, TargetCluster
 from trimtab.controllers import well_known
 from trimtab.controllers.propagation.work_rendering import (
+    WorkRenderer,
     conflict_resolution,
     divide_completions,
     is_suspended,
-    render_work,
 )
 from trimtab.interpret.interpreter import Interpreter
-from trimtab.interpret.prune import prune
 
 DIVIDED = placement(replicaScheduling={"replicaSchedulingType": "Divided"})
 JOB = {"kind": "Job", "spec": {"completions": 6}}
@@ -52,17 +51,29 @@ def test_preserved_state_is_set_only_after_direct_purge(purge: str, expected: st
     moved = binding(clusters={"m2": 1}, graceful_eviction_tasks=(task,))
     template, target = deployment(), TargetCluster(name="m2", replicas=1)
     view = FakeView(interpreter=Interpreter.of())
-    work = render_work(moved, target, template, prune(template), {}, view).work
+    work = WorkRenderer(moved, template, [target], view).render(target).work
     assert well_known.labels_of(work.spec.workload.manifests[0]).get("offset") == expected
+
+
+def test_works_of_one_binding_share_nothing_that_differs_by_cluster() -> None:
+    subject, template = binding(clusters={"m1": 2, "m2": 1}), deployment()
+    renderer = WorkRenderer(subject, template, TARGETS, FakeView(interpreter=Interpreter.of()))
+    one, two = (renderer.render(target).work for target in TARGETS)
+    assert (one.name, one.metadata.annotations) == (two.name, two.metadata.annotations)
+    assert (one.namespace, two.namespace) == ("karmada-es-m1", "karmada-es-m2")
+    assert one.metadata.labels[well_known.WORK_ID] != two.metadata.labels[well_known.WORK_ID]
+    assert [work.spec.workload.manifests[0]["spec"]["replicas"] for work in (one, two)] == [2, 1]
+    assert (
+        one == WorkRenderer(subject, template, TARGETS, FakeView(interpreter=Interpreter.of())).render(TARGETS[0]).work
+    )
 
 
 def test_the_id_of_an_existing_work_stays() -> None:
     template, target = deployment(), TargetCluster(name="m1", replicas=1)
     found = FakeView(interpreter=Interpreter.of())
-    first = render_work(binding(), target, template, prune(template), {}, found).work
+    first = WorkRenderer(binding(), template, [target], found).render(target).work
     drawn = first.but(metadata=first.metadata.but(labels={**first.metadata.labels, well_known.WORK_ID: "drawn"}))
-    again = render_work(
-        binding(), target, template, prune(template), {}, FakeView([drawn], interpreter=Interpreter.of())
-    ).work
+    view = FakeView([drawn], interpreter=Interpreter.of())
+    again = WorkRenderer(binding(), template, [target], view).render(target).work
     assert again.metadata.labels[well_known.WORK_ID] == "drawn"
     assert well_known.labels_of(again.spec.workload.manifests[0])[well_known.WORK_ID] == "drawn"

@@ -1,6 +1,7 @@
 import pytest
 
 from interpret.native.native_helpers import GENERATION, TRIMTAB, UPSTREAM, make_object
+from trimtab.interpret.native.reflect import read_numbers
 from trimtab.interpret.operations import InterpreterError
 
 
@@ -24,6 +25,11 @@ def test_status_without_template_generation_is_an_error_in_profile_upstream() ->
 def test_zeros_are_omitted_where_kubernetes_omits_them() -> None:
     status = {"replicas": 0, "readyReplicas": 0}
     assert TRIMTAB.reflect(make_object("ReplicaSet", "apps/v1", status=status)) == {"replicas": 0, "generation": 2}
+
+
+def test_what_is_no_number_counts_as_none() -> None:
+    status = {"a": 1, "b": "2", "c": None, "d": True, "e": 3.9}
+    assert read_numbers(status, "abcdef") == {"a": 1, "b": 0, "c": 0, "d": 0, "e": 3, "f": 0}
 
 
 def test_only_load_balancer_services_are_reflected() -> None:

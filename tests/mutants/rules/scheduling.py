@@ -327,7 +327,7 @@ MUTANTS = (
     Mutant(
         "The id of a Work that another control plane drew stays.",
         "controllers/propagation/work_rendering.py",
-        "work_id(namespace, name, view) or well_known.permanent_id(own, cluster)",
+        "work_id(namespace, self._name, self._view) or well_known.permanent_id(own, cluster)",
         "well_known.permanent_id(own, cluster)",
         ("controllers/propagation/test_work_rendering.py",),
     ),

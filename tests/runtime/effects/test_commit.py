@@ -17,6 +17,7 @@ from trimtab.runtime.effects.commit import (
     typed_difference,
     with_undeclared_fields,
     with_version,
+    writes_for,
 )
 
 json_values = st.recursive(
@@ -69,6 +70,41 @@ def test_patch_between_typed_values_turns_one_wire_form_into_the_other(before: B
     patch = typed_difference(before, after, to_wire(before))
     assert merge(to_wire(before), patch) == to_wire(after)
     assert (not patch) is (before is after)
+
+
+class CountingClient:
+    """A client that counts how often it is asked whether it takes an object with its status."""
+
+    def __init__(self, takes_status: bool) -> None:
+        self._takes_status = takes_status
+        self.asked = 0
+
+    @property
+    def takes_status(self) -> bool:
+        self.asked += 1
+        return self._takes_status
+
+
+MOVED, REPORTED = STATES[4], STATES[5]
+
+
+@pytest.mark.parametrize(
+    ("after", "takes_status", "expected", "asked"),
+    [
+        (PLACED, True, [], 0),
+        (MOVED, True, [("", ["spec"])], 0),
+        (REPORTED, True, [("status", ["status"])], 0),
+        (MOVED.but(status=REPORTED.status), True, [("", ["spec", "status"])], 1),
+        (MOVED.but(status=REPORTED.status), False, [("", ["spec"]), ("status", ["status"])], 1),
+    ],
+)
+def test_status_is_a_write_of_its_own_where_the_client_does_not_take_both(
+    after: Binding, takes_status: bool, expected: list[tuple[str, list[str]]], asked: int
+) -> None:
+    client = CountingClient(takes_status)
+    writes = writes_for(PLACED, after, to_wire(PLACED), ("ResourceBinding",), (), client)
+    assert [(write.subresource, sorted(write.patch)) for write in writes] == expected
+    assert client.asked == asked
 
 
 def test_maps_of_texts_are_not_copied_and_others_are() -> None:

@@ -340,6 +340,33 @@ def test_new_objects_of_one_kind_are_created_in_one_request() -> None:
     run_scenario(new_controller(create_three, "Secret"), scenario, CountingClient)
 
 
+def create_around_a_change(source: ConfigMap, view: View) -> Iterator[Effect]:
+    """Creates two Secrets before and two after the change of one that exists, once."""
+    old = view.get(Secret, "default", "old")
+    if old is None or old.data:
+        return
+    yield from (new_secret(f"{source.name}{number}", "") for number in range(2))
+    yield old.but(data={"text": "bmV3"})
+    yield from (new_secret(f"{source.name}{number}", "") for number in range(2, 4))
+    yield RecordEvent(Ref("v1", "ConfigMap", "default", source.name), "Complete", "all are there", "us")
+
+
+def test_a_change_between_new_objects_of_its_kind_is_written_between_them() -> None:
+    CountingClient.steps = []
+
+    async def scenario(harness: Harness) -> None:
+        await harness.user.create(SECRETS, {**SECRET, "metadata": {"name": "old", "namespace": "default"}})
+        await asyncio.sleep(1)
+        await harness.create_map("a")
+        assert await event_messages(harness) == ["all are there"]
+        assert CountingClient.steps == [["a0", "a1"], ["a2", "a3"]]
+        written = [one["metadata"] for one in (await harness.user.list(SECRETS, "default")).items]
+        assert sorted(written, key=lambda one: int(one["resourceVersion"]))[2]["name"] == "old"
+
+    watched = Trigger(Secret, lambda *_: ())
+    run_scenario(new_controller(create_around_a_change, "Secret", wakes=[watched]), scenario, CountingClient)
+
+
 def test_objects_before_a_rejected_one_are_created_and_those_after_it_are_not() -> None:
     CountingClient.steps = []
 

@@ -61,7 +61,8 @@ def own_work_name(name: str) -> str:
 
 def manifestwork_of_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
     work = new or old or Work()
-    cluster, name = well_known.cluster_of(work.namespace), work.metadata.annotations.get(well_known.MANIFEST_WORK)
+    name = work.metadata.annotations.get(well_known.MANIFEST_WORK)
+    cluster = well_known.cluster_of(work.namespace) if name else ""
     found = view.get(ManifestWork, cluster, name) if cluster and name else None
     if found is not None:
         yield key_of(found)

@@ -83,10 +83,10 @@ def is_report_pending(work: Work, key: Key, view: View) -> bool:
     return (
         binding is not None
         and not pending.is_outdated(binding)
-        and pending.seconds_left(view) > 0
         and (awaited is None or find_condition(awaited.status.conditions, "Applied") is None)
         and any(target.name == pending.cluster for target in binding.spec.clusters)
         and is_cluster_ready(pending.cluster, view)
+        and pending.seconds_left(view) > 0
     )
 
 
@@ -124,15 +124,16 @@ def needs_report(old: Binding | None, new: Binding) -> bool:
 def aggregate(binding: Binding, view: View) -> Iterator[Effect]:
     if binding.metadata.deletion_timestamp is not None:
         return
-    works = works_to_report(binding, view)
+    expected = expected_clusters(binding)
+    works = works_to_report(binding, expected, view)
     if not works and find_condition(binding.status.conditions, "FullyApplied") is None:
         yield from clear_awaited_cluster(binding, view)
         return  # no Work was ever created, so there is no status to report
-    if (wait := effects_while_waiting(binding, works, view)) is not None:
+    if (wait := effects_while_waiting(binding, expected, works, view)) is not None:
         yield from wait
         return
     items = tuple(sorted((status_item(work, binding, view) for work in works), key=lambda item: item.cluster_name))
-    applied = fully_applied_condition(binding, items, works, view)
+    applied = fully_applied_condition(binding, expected, items, works, view)
     status = binding.status.but(aggregated_status=items, conditions=with_condition(binding.status.conditions, applied))
     source = (
         "cluster-resource-binding-status-controller"
@@ -147,23 +148,24 @@ def aggregate(binding: Binding, view: View) -> Iterator[Effect]:
     yield from update_template_status(binding, items, view, source)
 
 
-def works_to_report(binding: Binding, view: View) -> list[Work]:
+def works_to_report(binding: Binding, expected: set[str], view: View) -> list[Work]:
     """The Works that count: not those in deletion, nor those that `dispatch` is about to delete."""
     works = [work for work in works_of(binding, view) if work.metadata.deletion_timestamp is None]
     if not view.profile.skip_empty_steps:
         return works
-    expected = expected_clusters(binding)
     return [work for work in works if well_known.cluster_of(work.namespace) in expected]
 
 
-def effects_while_waiting(binding: Binding, works: list[Work], view: View) -> tuple[Effect, ...] | None:
+def effects_while_waiting(
+    binding: Binding, expected: set[str], works: list[Work], view: View
+) -> tuple[Effect, ...] | None:
     """What to do while the status of some cluster is missing; None when the report is due.
 
     Waiting for several clusters saves writes: one report covers all of them. Unready clusters are not waited for. The
     Scheduled condition always is, see `is_being_placed`.
     """
     reported = {well_known.cluster_of(w.namespace) for w in works if find_condition(w.status.conditions, "Applied")}
-    missing = [name for name in expected_clusters(binding) - reported if is_cluster_ready(name, view)]
+    missing = [name for name in expected - reported if is_cluster_ready(name, view)]
     if not missing and not is_being_placed(binding):
         return None
     before = pending_report(binding, view)
@@ -256,9 +258,8 @@ def uses_own_fields(binding: Binding, view: View) -> bool:
 
 
 def fully_applied_condition(
-    binding: Binding, items: tuple[AggregatedStatusItem, ...], works: list[Work], view: View
+    binding: Binding, expected: set[str], items: tuple[AggregatedStatusItem, ...], works: list[Work], view: View
 ) -> Condition:
-    expected = expected_clusters(binding)
     done = (
         bool(expected) and len(items) == len(expected) and all(i.applied and i.cluster_name in expected for i in items)
     )

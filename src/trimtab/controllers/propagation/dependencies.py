@@ -81,9 +81,10 @@ def affects_dependencies(old: Binding | None, new: Binding) -> bool:
 
 def bindings_requiring(old: ResourceBinding | None, new: ResourceBinding | None, view: View) -> Iterable[Key]:
     """An attached binding was created or deleted, lost its labels, or has a newer object: the bindings that need it."""
-    if old is not None and new is not None and dependency_state(old) == dependency_state(new):
+    required_by = [s for one in (old, new) if one is not None for s in one.spec.required_by]
+    if not required_by or (old is not None and new is not None and dependency_state(old) == dependency_state(new)):
         return
-    for snapshot in dict.fromkeys(s for one in (old, new) if one is not None for s in one.spec.required_by):
+    for snapshot in dict.fromkeys(required_by):
         binding = view.get(ResourceBinding, snapshot.namespace, snapshot.name)
         if binding is not None:
             yield key_of(binding)

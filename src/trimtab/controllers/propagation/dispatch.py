@@ -24,10 +24,9 @@ from trimtab.controllers.contract import (
 from trimtab.controllers.finalizers import without_finalizers
 from trimtab.controllers.movement import purge_guard
 from trimtab.controllers.propagation.policy_matching import specificity_of
-from trimtab.controllers.propagation.work_rendering import divide_completions, override_failure_events, render_work
+from trimtab.controllers.propagation.work_rendering import WorkRenderer, override_failure_events
 from trimtab.interpret.operations import InterpreterError
 from trimtab.interpret.overrides.overrides import OverrideError
-from trimtab.interpret.prune import prune
 
 PURGE_RECHECK_SECONDS = 5.0
 RETRY_SECONDS = 10.0
@@ -179,7 +178,7 @@ def sync_works(binding: Binding, template: Raw, works: list[Work], view: View) -
     """Render the Work of every target cluster and write those that differ."""
     seen = {work.namespace: work for work in works}
     shares = targets_of(binding)
-    completions, pruned = divide_completions(binding, template, shares), prune(template)
+    renderer = WorkRenderer(binding, template, shares, view)
     cause = dispatch_cause(binding, template, view)
     last_cause = view.recall(DISPATCHED, well_known.ref_of(binding))
     fresh = last_cause != cause
@@ -187,7 +186,7 @@ def sync_works(binding: Binding, template: Raw, works: list[Work], view: View) -
     changed = False
     for target in shares:
         try:
-            work, notes = render_work(binding, target, template, pruned, completions, view)
+            work, notes = renderer.render(target)
         except InterpreterError as fault:
             failures.append(str(fault))
             continue

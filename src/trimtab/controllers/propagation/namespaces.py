@@ -12,7 +12,12 @@ from trimtab.controllers.contract import Effect, Index, Ref, RequeueAfter, Trigg
 from trimtab.controllers.propagation.dispatch import merge_work
 from trimtab.controllers.propagation.template_references import controller_reference
 from trimtab.controllers.propagation.template_scope import is_reserved
-from trimtab.controllers.propagation.work_rendering import override_manifest, with_tracking_metadata, work_id
+from trimtab.controllers.propagation.work_rendering import (
+    override_manifest,
+    override_policies,
+    with_tracking_metadata,
+    work_id,
+)
 from trimtab.interpret.names import work_name
 from trimtab.interpret.overrides.overrides import OverrideError
 from trimtab.interpret.prune import prune
@@ -75,7 +80,7 @@ def work_for(namespace: Namespace, cluster: Cluster, name: str, view: View) -> W
     ref = well_known.ref_of(namespace)
     template: Raw = view.raw(Ref("v1", "Namespace", "", namespace.name)) or to_wire(namespace)
     manifest = prune({key: value for key, value in template.items() if key != "spec"})
-    manifest = override_manifest(manifest, cluster.name, view).obj
+    manifest = override_manifest(manifest, cluster.name, override_policies(manifest, view), view).obj
     space = well_known.execution_namespace(cluster.name)
     metadata = Meta(
         namespace=space,

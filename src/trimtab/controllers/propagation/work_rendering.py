@@ -1,6 +1,6 @@
 """Renders the Work of one target cluster from template, binding and override policies."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from trimtab.api.kinds.work import Binding, TargetCluster, Work, WorkloadTemplate, WorkSpec
@@ -17,6 +17,7 @@ from trimtab.interpret.overrides.overrides import (
     applied_overrides_annotation,
     apply_overrides,
 )
+from trimtab.interpret.prune import prune
 
 OVERRIDE_SOURCE = "override-manager"
 OVERRIDE_API_VERSION = "policy.karmada.io/v1alpha1"
@@ -32,57 +33,68 @@ def is_workload(binding: Binding) -> bool:
     return spec.replicas > 0 or spec.replica_requirements is not None or bool(spec.components)
 
 
-def render_work(
-    binding: Binding, target: TargetCluster, template: Raw, pruned: Raw, completions: Mapping[str, int], view: View
-) -> RenderedWork:
-    """The Work for one target cluster; `pruned` is the template without server-side fields.
+class WorkRenderer:
+    """Renders the Works of one binding; what is the same for all clusters is found once."""
 
-    Raises `Uninterpretable` or `OverrideFault`.
-    """
-    interpreter = view.interpreter
-    manifest = pruned
-    if is_workload(binding) and interpreter.interprets(
-        (template["apiVersion"], template["kind"]), Operation.REVISE_REPLICA
-    ):
-        manifest = interpreter.revise(manifest, target.replicas)
-    if target.name in completions:
-        manifest = {**manifest, "spec": {**manifest["spec"], "completions": completions[target.name]}}
-    done = override_manifest(manifest, target.name, view)
-    metadata = work_metadata(binding, target.name, conflict_resolution(template, binding), view)
-    manifest = with_tracking_metadata(done.obj, template, metadata)
-    manifest = with_preserved_state(manifest, binding, target.name)
-    work = Work(
-        metadata=metadata.but(annotations=metadata.annotations | applied_override_annotations(done)),
-        spec=WorkSpec(
-            workload=WorkloadTemplate(manifests=(manifest,)),
-            suspend_dispatching=is_suspended(binding, target.name),
-            preserve_resources_on_deletion=bool(binding.spec.preserve_resources_on_deletion),
-        ),
-    )
-    return RenderedWork(work, override_events(binding, (*done.cluster_wide, *done.namespaced), target.name))
+    def __init__(self, binding: Binding, template: Raw, targets: list[TargetCluster], view: View) -> None:
+        resource = binding.spec.resource
+        self._binding = binding
+        self._template = template
+        self._view = view
+        self._pruned = prune(template)
+        self._revises_replicas = is_workload(binding) and view.interpreter.interprets(
+            (template["apiVersion"], template["kind"]), Operation.REVISE_REPLICA
+        )
+        self._completions = divide_completions(binding, template, targets)
+        self._override_policies = override_policies(template, view)
+        self._name = work_name(resource.kind, resource.name, resource.namespace)
+        self._binding_id = well_known.binding_id(binding)
+        self._binding_label, links = links_to_binding(binding)
+        self._annotations = {well_known.CONFLICT_RESOLUTION: conflict_resolution(template, binding), **links}
+
+    def render(self, target: TargetCluster) -> RenderedWork:
+        """The Work for one target cluster. Raises `InterpreterError` or `OverrideError`."""
+        binding, cluster = self._binding, target.name
+        manifest = self._pruned
+        if self._revises_replicas:
+            manifest = self._view.interpreter.revise(manifest, target.replicas)
+        if cluster in self._completions:
+            manifest = {**manifest, "spec": {**manifest["spec"], "completions": self._completions[cluster]}}
+        done = override_manifest(manifest, cluster, self._override_policies, self._view)
+        metadata = self._metadata(cluster)
+        manifest = with_tracking_metadata(done.obj, self._template, metadata)
+        manifest = with_preserved_state(manifest, binding, cluster)
+        if applied := applied_override_annotations(done):
+            metadata = metadata.but(annotations=metadata.annotations | applied)
+        work = Work(
+            metadata=metadata,
+            spec=WorkSpec(
+                workload=WorkloadTemplate(manifests=(manifest,)),
+                suspend_dispatching=is_suspended(binding, cluster),
+                preserve_resources_on_deletion=bool(binding.spec.preserve_resources_on_deletion),
+            ),
+        )
+        return RenderedWork(work, override_events(binding, (*done.cluster_wide, *done.namespaced), cluster))
+
+    def _metadata(self, cluster: str) -> Meta:
+        """The metadata of the Work, with labels and annotations that link it to its binding."""
+        namespace = well_known.execution_namespace(cluster)
+        own = self._binding_id
+        id_ = work_id(namespace, self._name, self._view) or well_known.permanent_id(own, cluster)
+        return Meta(
+            namespace=namespace,
+            name=self._name,
+            labels={well_known.WORK_ID: id_, self._binding_label: own},
+            annotations=self._annotations.copy(),
+            finalizers=(well_known.WORK_FINALIZER,),
+        )
 
 
-def work_metadata(binding: Binding, cluster: str, resolution: str, view: View) -> Meta:
-    """The metadata of the Work, with labels and annotations that link it to its binding."""
-    resource = binding.spec.resource
-    own = well_known.binding_id(binding)
-    namespace = well_known.execution_namespace(cluster)
-    name = work_name(resource.kind, resource.name, resource.namespace)
-    labels = {well_known.WORK_ID: work_id(namespace, name, view) or well_known.permanent_id(own, cluster)}
-    annotations = {well_known.CONFLICT_RESOLUTION: resolution}
+def links_to_binding(binding: Binding) -> tuple[str, dict[str, str]]:
+    """The label of a Work that has the id of its binding, and the annotations that name the binding."""
     if well_known.is_cluster_scoped(binding):
-        labels[well_known.CRB_ID] = own
-        annotations[well_known.CRB_NAME] = binding.name
-    else:
-        labels[well_known.RB_ID] = own
-        annotations |= {well_known.RB_NAMESPACE: binding.namespace, well_known.RB_NAME: binding.name}
-    return Meta(
-        namespace=namespace,
-        name=name,
-        labels=labels,
-        annotations=annotations,
-        finalizers=(well_known.WORK_FINALIZER,),
-    )
+        return well_known.CRB_ID, {well_known.CRB_NAME: binding.name}
+    return well_known.RB_ID, {well_known.RB_NAMESPACE: binding.namespace, well_known.RB_NAME: binding.name}
 
 
 def work_id(namespace: str, name: str, view: View) -> str:
@@ -136,13 +148,17 @@ def with_preserved_state(manifest: Raw, binding: Binding, cluster: str) -> Raw:
     return well_known.with_metadata(manifest, labels=last.preserved_label_state, annotations={})
 
 
-def override_manifest(manifest: Raw, cluster: str, view: View) -> OverrideResult:
-    """The manifest after all override policies that select it for this cluster. Raises `OverrideFault`."""
-    namespace = manifest["metadata"].get("namespace", "")
-    policies = [
+def override_policies(template: Raw, view: View) -> list[Raw]:
+    """The override policies that may select the template."""
+    namespace = template["metadata"].get("namespace", "")
+    return [
         *view.raws(OVERRIDE_API_VERSION, "ClusterOverridePolicy"),
         *(view.raws(OVERRIDE_API_VERSION, "OverridePolicy", namespace) if namespace else ()),
     ]
+
+
+def override_manifest(manifest: Raw, cluster: str, policies: list[Raw], view: View) -> OverrideResult:
+    """The manifest after all of these override policies that select it for this cluster. Raises `OverrideError`."""
     if not policies:
         return OverrideResult(manifest)
     where = view.raw(Ref("cluster.karmada.io/v1alpha1", "Cluster", "", cluster))
@@ -156,8 +172,10 @@ def applied_override_annotations(done: OverrideResult) -> dict[str, str]:
     return {annotation: applied_overrides_annotation(rules) for annotation, rules in listed.items() if rules}
 
 
-def override_events(binding: Binding, rules: Iterable[AppliedRule], cluster: str) -> list[RecordEvent]:
+def override_events(binding: Binding, rules: Sequence[AppliedRule], cluster: str) -> list[RecordEvent]:
     """One event per override policy that was applied."""
+    if not rules:
+        return []
     texts = dict.fromkeys(f"Apply {describe_rule(rule)} for cluster({cluster}) succeed." for rule in rules)
     about = well_known.template_ref(binding)
     return [RecordEvent(about, "ApplyOverridePolicySucceed", text, OVERRIDE_SOURCE) for text in texts]

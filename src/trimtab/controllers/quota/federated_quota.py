@@ -58,10 +58,10 @@ def quota_of_changed_work(old: Work | None, new: Work | None, view: View) -> Ite
 def quotas_of_changed_binding(old: ResourceBinding | None, new: ResourceBinding | None, view: View) -> Iterable[Key]:
     """What a binding uses changed."""
     binding = new or old
-    if binding is None or not is_enforced(view):
+    quotas = view.all(FederatedResourceQuota, binding.namespace) if binding is not None else ()
+    if not quotas or not is_enforced(view):
         return
-    quotas = view.all(FederatedResourceQuota, binding.namespace)
-    if quotas and (use_of(old) if old is not None else {}) != (use_of(new) if new is not None else {}):
+    if (use_of(old) if old is not None else {}) != (use_of(new) if new is not None else {}):
         yield from map(key_of, quotas)
 
 

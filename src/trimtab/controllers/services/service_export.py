@@ -15,7 +15,7 @@ WORK_NAMESPACE, WORK_NAME = "work.karmada.io/namespace", "work.karmada.io/name"
 
 def exports_of_changed_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
     names = {name for work in (old, new) if work is not None for name in slices.export_of_labels(work)}
-    yield from (Key(kind_of(ServiceExport).id, *name.split("/")) for name in sorted(names))
+    return [Key(kind_of(ServiceExport).id, *name.split("/")) for name in sorted(names)] if names else ()
 
 
 def sync_imported(key: Key, view: View) -> Iterator[Effect]:

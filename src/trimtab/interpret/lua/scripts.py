@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from trimtab.api.paths import api_version_and_kind, object_at, string_at, value_at
+from trimtab.api.paths import object_at, string_at, value_at
 from trimtab.api.value import Raw
 from trimtab.interpret.lua.sandbox import LIMITS, Executor, LuaLimits
 from trimtab.interpret.lua.script_results import InvalidScriptResult, parse_script_result
@@ -85,8 +85,8 @@ class ScriptRules:
         scripts = self._scripts.get((gvk, operation), ())
         return hashlib.sha256("\0".join(f"{s.customization}\0{s.text}" for s in scripts).encode()).hexdigest()[:16]
 
-    def interpret(self, operation: Operation, arguments: Sequence[Any]) -> Any:
-        scripts = self._scripts[api_version_and_kind(arguments[0]), operation]
+    def interpret(self, gvk: tuple[str, str], operation: Operation, arguments: Sequence[Any]) -> Any:
+        scripts = self._scripts[gvk, operation]
         if operation is Operation.DEPENDENCY:
             return _merge_dependencies(self._run(script, operation, arguments) for script in scripts)
         return self._run(scripts[0], operation, arguments)

@@ -6,7 +6,17 @@ from typing import Any
 
 from trimtab.api.paths import int_at, object_at, objects_at, string_at, value_at, with_value
 from trimtab.api.value import Raw
-from trimtab.interpret.native.reflect import AUTOSCALER, BUDGET, DAEMON_SET, DEPLOYMENT, REPLICA_SET, STATEFUL_SET
+from trimtab.interpret.native.reflect import (
+    AUTOSCALER,
+    BUDGET,
+    DAEMON_SET,
+    DEPLOYMENT,
+    JOB,
+    REPLICA_SET,
+    STATEFUL_SET,
+    NumberFields,
+    read_numbers,
+)
 
 Aggregator = Callable[[Raw, Sequence[Raw]], Raw]
 
@@ -19,9 +29,12 @@ def _statuses(items: Sequence[Raw]) -> list[Raw]:
     return [item["status"] for item in items if isinstance(item.get("status"), dict)]
 
 
-def _sum_fields(items: Sequence[Raw], fields: tuple[str, ...]) -> dict[str, int]:
-    names = [field.lstrip("!") for field in fields]
-    return {name: sum(int_at(status, name) for status in _statuses(items)) for name in names}
+def _sum_fields(items: Sequence[Raw], names: Iterable[str]) -> dict[str, int]:
+    total = dict.fromkeys(names, 0)
+    for status in _statuses(items):
+        for name, value in read_numbers(status, names).items():
+            total[name] += value
+    return total
 
 
 def _with_status(obj: Raw, status: Raw) -> Raw:
@@ -41,15 +54,15 @@ def _is_stateful_set_up_to_date_upstream(status: Raw, generation: int) -> bool:
     return _is_up_to_date(status, int_at(status, "generation"))
 
 
-def _workload_aggregator(fields: tuple[str, ...], is_up_to_date: Callable[[Raw, int], bool]) -> Aggregator:
+def _workload_aggregator(fields: NumberFields, is_up_to_date: Callable[[Raw, int], bool]) -> Aggregator:
     def aggregate(obj: Raw, items: Sequence[Raw]) -> Raw:
         old, generation = object_at(obj, "status"), int_at(obj, "metadata", "generation")
         current = sum(is_up_to_date(status, generation) for status in _statuses(items)) == len(items)
         new = _sum_fields(items, fields)
         new["observedGeneration"] = generation if current else int_at(old, "observedGeneration")
-        if all(int_at(old, name) == value for name, value in new.items()):
+        if read_numbers(old, new) == new:
             return obj
-        new_fields = {name: value for name, value in new.items() if value or f"!{name}" in fields}
+        new_fields = {name: value for name, value in new.items() if value or fields.get(name)}
         return with_value(obj, {key: value for key, value in old.items() if key not in new} | new_fields, "status")
 
     return aggregate
@@ -118,7 +131,7 @@ def _aggregate_job(obj: Raw, items: Sequence[Raw]) -> Raw:
         "conditions": _job_conditions(items),
         "startTime": string_at(old, "startTime") or earliest,
         "completionTime": _latest_time(completed) if len(completed) == len(items) else "",
-        **_sum_fields(items, ("active", "succeeded", "failed")),
+        **_sum_fields(items, JOB),
     }
     return _with_status(obj, {key: value for key, value in new.items() if value})
 
@@ -222,7 +235,7 @@ def _aggregate_budget(obj: Raw, items: Sequence[Raw]) -> Raw:
 
 def _aggregate_autoscaler(obj: Raw, items: Sequence[Raw]) -> Raw:
     sums = _sum_fields(items, AUTOSCALER)
-    fields = {name: value for name, value in sums.items() if value or f"!{name}" in AUTOSCALER}
+    fields = {name: value for name, value in sums.items() if value or AUTOSCALER[name]}
     return _with_status(obj, {**fields, "currentMetrics": None})
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trimtab.api.paths import api_version_and_kind
 from trimtab.api.quantity import InvalidQuantity
 from trimtab.interpret.native.aggregate import aggregators
 from trimtab.interpret.native.dependencies import DEPENDENCIES
@@ -34,11 +33,10 @@ class NativeRules:
     def interprets(self, gvk: tuple[str, str], operation: Operation) -> bool:
         return operation is Operation.STATUS or gvk in self.rules[operation]
 
-    def interpret(self, operation: Operation, arguments: Sequence[Any]) -> Any:
-        obj = arguments[0]
-        if operation is Operation.STATUS and whole_status(obj) is None:
+    def interpret(self, gvk: tuple[str, str], operation: Operation, arguments: Sequence[Any]) -> Any:
+        if operation is Operation.STATUS and whole_status(arguments[0]) is None:
             return None
-        rule = self.rules[operation].get(api_version_and_kind(obj), whole_status)
+        rule = self.rules[operation].get(gvk, whole_status)
         try:
             return rule(*arguments)
         except NoTemplateGeneration as missing:

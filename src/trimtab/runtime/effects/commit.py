@@ -1,8 +1,8 @@
 """Turns wanted objects into patches: only what changed, only declared fields, for the version that was read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import astuple
@@ -15,11 +15,22 @@ V = TypeVar("V", bound=Value)
 LISTS_WITH_OWNERS = ("status.conditions.", "metadata.finalizers.")
 """Lists whose items have an owner each."""
 _ONLY_TEXT = {str}
+_UNCHANGED: Any = object()
+_OMITTED: Any = object()
+"""The value on the wire of a field that is omitted there."""
 ITEM_NAMES = ("name", "clusterName", "fromCluster", "type", "cluster", "affinityName", "key")
 
 
 class UndeclaredWrite(Exception):
     """A controller changed a field that its `writes` do not declare: a bug in the controller."""
+
+
+class TakesStatus(Protocol):
+    """A client, as far as a write depends on it."""
+
+    @property
+    def takes_status(self) -> bool:
+        """Whether it takes an object and its status in one write."""
 
 
 class Write(NamedTuple):
@@ -39,14 +50,18 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any], raw: Any = N
     patch: Raw = dict.fromkeys(before.keys() - after.keys())
     for name, value in after.items():
         old = before.get(name)
-        if old is value:
-            continue
-        if isinstance(old, dict) and isinstance(value, dict):
-            if inner := difference(old, value, raw.get(name)):
-                patch[name] = inner
-        elif old != value:
-            patch[name] = with_undeclared_fields(old, value, raw.get(name))
+        if old is not value and (change := _change_of(old, value, raw.get(name))) is not _UNCHANGED:
+            patch[name] = change
     return patch
+
+
+def _change_of(old: Any, new: Any, raw: Any) -> Any:
+    """What the patch of a field contains; `_UNCHANGED` if it is equal."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return difference(old, new, raw) or _UNCHANGED
+    if old == new:
+        return _UNCHANGED
+    return with_undeclared_fields(old, new, raw) if isinstance(old, list) else new
 
 
 def with_undeclared_fields(before: Any, after: Any, raw: Any) -> Any:
@@ -75,20 +90,20 @@ def writes_for(
     raw: Raw,
     declared: tuple[str, ...],
     subjects: tuple[type[Object], ...],
-    *,
-    whole: bool,
-) -> Iterator[Write]:
-    """The patches from `before` to `after`: one if the server takes both parts (`whole`), else the status last."""
+    client: TakesStatus,
+) -> list[Write]:
+    """The patches from `before` to `after`: one if the client takes both parts in one, else the status last."""
     patch = typed_difference(before, after, raw)
     if not patch:
-        return
+        return []
     check_declared_fields(patch, declared, type(before), subjects, raw)
-    apart = kind_of(before).status and not (whole and len(patch) > 1)
-    status = patch.pop("status", None) if apart else None
-    if patch:
-        yield Write("", patch)
+    if "status" not in patch or not kind_of(before).status or (len(patch) > 1 and client.takes_status):
+        return [Write("", patch)]
+    status = patch.pop("status")
+    writes = [Write("", patch)] if patch else []
     if status is not None:
-        yield Write("status", {"status": status})
+        writes.append(Write("status", {"status": status}))
+    return writes
 
 
 def typed_difference(before: V, after: V, raw: Any) -> Raw:
@@ -102,7 +117,13 @@ def typed_difference(before: V, after: V, raw: Any) -> Raw:
             if inner := typed_difference(old, new, raw.get(member.wire_name)):
                 patch[member.wire_name] = inner
         elif old != new:
-            patch |= difference(member.to_wire(old), member.to_wire(new), raw)
+            name, was, wanted = member.wire_name, member.to_wire(old), member.to_wire(new)
+            if wanted is not _OMITTED:
+                change = _change_of(None if was is _OMITTED else was, wanted, raw.get(name))
+                if change is not _UNCHANGED:
+                    patch[name] = change
+            elif was is not _OMITTED:
+                patch[name] = None
     return patch
 
 
@@ -114,10 +135,10 @@ class WireField(NamedTuple):
     default_factory: Any
     """The type of the container that is omitted when it is empty."""
 
-    def to_wire(self, value: Any) -> Raw:
-        """The field with this value on the wire; empty if it is omitted."""
+    def to_wire(self, value: Any) -> Any:
+        """The value on the wire; `_OMITTED` if it is omitted."""
         is_omitted = value is self.default or (type(value) is self.default_factory and not value)
-        return {} if is_omitted else {self.wire_name: to_plain_json(value)}
+        return _OMITTED if is_omitted else to_plain_json(value)
 
 
 @cache
@@ -187,12 +208,12 @@ def _first_path_outside(prefixes: tuple[str, ...], patch: Raw, raw: Raw, parent:
 
 def _changed_items(before: Any, after: Any) -> Raw:
     """The items of a list that a patch adds, changes or removes, by type or by themselves."""
-    old, new = ({_name_of_item(item): item for item in items or ()} for items in (before, after))
+    old, new = _items_by_name(before), _items_by_name(after)
     return {name: True for name in {**old, **new} if old.get(name) != new.get(name)}
 
 
-def _name_of_item(item: Any) -> str:
-    return str(item.get("type", "") if isinstance(item, dict) else item)
+def _items_by_name(items: Any) -> Raw:
+    return {str(item.get("type", "") if isinstance(item, dict) else item): item for item in items or ()}
 
 
 def is_same_in_patched_fields(patch: Mapping[str, Any], one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -57,15 +57,20 @@ class EffectExecutor:
 
     async def execute_all(self, key: Key, effects: list[Effect]) -> None:
         """Carry out the effects in their order; consecutive new objects of one kind in one request where possible."""
-        for type_, group in itertools.groupby(effects, _type_to_create):
+        for type_, group in itertools.groupby(effects, type):
             batch = list(group)
-            if (
-                type_ is None
-                or len(batch) == 1
-                or not await self._host.create_together(type_, cast("list[Object]", batch))
-            ):
+            if len(batch) > 1 and issubclass(type_, Object):
+                await self._write_all(key, type_, cast("list[Object]", batch))
+            else:
                 for effect in batch:
                     await self._execute(key, effect)
+
+    async def _write_all(self, key: Key, type_: type[Object], objects: list[Object]) -> None:
+        for is_new, group in itertools.groupby(objects, _is_new):
+            batch = list(group)
+            if not is_new or len(batch) == 1 or not await self._host.create_together(type_, batch):
+                for wanted in batch:
+                    await self._execute(key, wanted)
 
     def execute_in_memory(self, key: Key, effect: RememberInProcess[Any, Any] | ReserveCapacity) -> None:
         """Carry out an effect that writes nothing."""
@@ -132,6 +137,6 @@ class EffectExecutor:
         self._state.sources.scripts.ask(effect.question, lambda: self._requeue(key))
 
 
-def _type_to_create(effect: Effect) -> type[Object] | None:
-    """The type of an object that does not exist yet; `None` for every other effect."""
-    return type(effect) if isinstance(effect, Object) and not effect.metadata.resource_version else None
+def _is_new(wanted: Object) -> bool:
+    """Whether the object does not exist yet."""
+    return not wanted.metadata.resource_version

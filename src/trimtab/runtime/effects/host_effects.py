@@ -5,12 +5,12 @@ the resourceVersion from which the effect was computed; otherwise `Conflict` is 
 server returns goes into the cache at once, so that the next reconcile sees it before the watch delivers it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from trimtab.api.kind import kind_of, to_wire
 from trimtab.api.kinds.disruption import GROUP
 from trimtab.api.value import Object, Raw
-from trimtab.client.client import Resource, resource_of
+from trimtab.client.client import Resource
 from trimtab.controllers.contract import Controller, Delete, Ensure, Ref
 from trimtab.errors import Conflict, NotFound
 from trimtab.runtime.cache import Table
@@ -32,7 +32,7 @@ class HostEffects:
 
     async def create_together(self, type_: type[Object], wanted: Sequence[Object]) -> bool:
         """Create the objects in one request; `False` if the client cannot, or an object has a status."""
-        table = self._state.cache.table_of(type_)
+        table = self._state.cache.by_type[type_]
         bodies = [to_wire(obj) for obj in wanted]
         if any(body.get("status") for body in bodies):
             return False  # a status is written by a second request, after the create
@@ -44,19 +44,20 @@ class HostEffects:
 
     async def write(self, wanted: Object, *further: Object) -> None:
         """Create a typed object or patch what differs; then patch what differs in each further state, in order."""
-        kind = kind_of(wanted)
-        table = self._state.cache.table(resource_of(kind))
+        table = self._state.cache.by_type[type(wanted)]
         entry = table.entries.get((wanted.metadata.namespace, wanted.metadata.name))
         if entry is None or not wanted.metadata.resource_version:
-            await self._create(table, wanted, is_whole=kind.group == GROUP)
+            await self._create(table, wanted, is_whole=table.resource.group == GROUP)
             return
         cached = entry.typed
         if entry.revision != wanted.metadata.resource_version:
-            raise Conflict("the object has changed since it was read", kind=kind.plural, name=wanted.metadata.name)
+            raise Conflict(
+                "the object has changed since it was read", kind=table.resource.plural, name=wanted.metadata.name
+            )
         latest = first = entry.raw
-        states = zip((cached, wanted, *further), (wanted, *further), strict=False)
-        for write in (write for before, after in states for write in self._writes_between(before, after, first)):
-            latest = await self._patch(table, latest, write, begun=latest is not first)
+        for before, after in zip((cached, wanted, *further), (wanted, *further), strict=False):
+            for write in self._writes_between(before, after, first):
+                latest = await self._patch(table, latest, write, begun=latest is not first)
 
     async def write_in_order(self, steps: Sequence[Object]) -> None:
         """Write the steps in order; in one write, which is the last step, where the server takes spec and status together."""
@@ -66,9 +67,9 @@ class HostEffects:
         else:
             await self.write(*(steps[-1:] if self._state.client.takes_status else steps))
 
-    def _writes_between(self, before: Object, after: Object, raw: Raw) -> Iterator[Write]:
-        whole = self._state.client.takes_status
-        return writes_for(before, after, raw, self._controller.writes, self._controller.subjects, whole=whole)
+    def _writes_between(self, before: Object, after: Object, raw: Raw) -> list[Write]:
+        controller = self._controller
+        return writes_for(before, after, raw, controller.writes, controller.subjects, self._state.client)
 
     async def _patch(self, table: Table, latest: Raw, write: Write, *, begun: bool) -> Raw:
         """Send one patch of a write.

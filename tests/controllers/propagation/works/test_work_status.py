@@ -7,23 +7,24 @@ from views import FakeView
 from trimtab.api.kinds.work import Work
 from trimtab.api.value import Meta
 from trimtab.controllers.propagation.works.work_status import reflect_status, resource_identifier
+from trimtab.controllers.well_known import ref_of
 from trimtab.interpret.interpreter import Interpreter
 
-WORK = Work(metadata=Meta(name="w", namespace="karmada-es-m1"))
+ABOUT = ref_of(Work(metadata=Meta(name="w", namespace="karmada-es-m1")))
 READY = {"observedGeneration": 1, "replicas": 3, "updatedReplicas": 3, "availableReplicas": 3}
 
 
 @pytest.mark.parametrize(("status", "health"), [(READY, "Healthy"), (READY | {"availableReplicas": 1}, "Unhealthy")])
 def test_health_is_interpreted_with_an_event(status: dict[str, int], health: str) -> None:
     seen = deployment() | {"status": status}
-    found, events = reflect_status(WORK, resource_identifier(0, seen), seen, FakeView(interpreter=Interpreter.of()))
+    found, events = reflect_status(ABOUT, resource_identifier(0, seen), seen, FakeView(interpreter=Interpreter.of()))
     assert (found.health, (found.status or {})["replicas"]) == (health, 3)
     assert events[-1].message == f"Interpret health of object(Deployment/demo/web) as {health.lower()}."
 
 
 def test_kind_without_health_interpretation_is_healthy() -> None:
     found, events = reflect_status(
-        WORK, resource_identifier(0, configmap()), configmap(), FakeView(interpreter=Interpreter.of())
+        ABOUT, resource_identifier(0, configmap()), configmap(), FakeView(interpreter=Interpreter.of())
     )
     assert found.health == "Healthy"
     assert [event.reason for event in events] == ["ReflectStatusSucceed"]

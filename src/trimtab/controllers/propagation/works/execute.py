@@ -120,19 +120,19 @@ def execute(work: Work, view: View) -> Iterator[Effect]:
     name = well_known.cluster_of(work.namespace)
     cluster = view.get(Cluster, "", name)
     if not name or (reports_only(view) if cluster is None else not is_served(cluster, view)):
-        return  # the Works of a cluster that does not exist are the business of the process that decides
+        return iter(())  # the Works of a cluster that does not exist are the business of the process that decides
     if work.metadata.deletion_timestamp is not None:
-        yield from remove_from_member(work, cluster, view)
-    elif cluster is not None:
-        yield from sync_to_member(work, cluster, view)
+        return remove_from_member(work, cluster, view)
+    return sync_to_member(work, cluster, view) if cluster is not None else iter(())
 
 
 def sync_to_member(work: Work, cluster: Cluster, view: View) -> Iterator[Effect]:
-    now = view.now.replace(microsecond=0)
     if work.spec.suspend_dispatching:
+        now = view.now.replace(microsecond=0)
         yield from report_suspended(work, cluster, with_dispatching(work, now, suspended=True), view)
         return
     if not is_ready(cluster):
+        now = view.now.replace(microsecond=0)
         yield from update_status(work, work.status.but(conditions=with_dispatching(work, now, suspended=False)))
         yield RequeueAfter(NOT_READY_SECONDS)
         return
@@ -153,7 +153,8 @@ def sync_to_member(work: Work, cluster: Cluster, view: View) -> Iterator[Effect]
     yield from report_problems(work, deliveries, cluster, view)
     yield from write_differences(work, deliveries, cluster, view)
     yield from requeues(deliveries, checked=bool(checks))
-    if all(item.write is None and not item.problem for item in deliveries):
+    if not [item for item in deliveries if item.write is not None or item.problem]:
+        now = view.now.replace(microsecond=0)
         yield from report_status(work, deliveries, with_dispatching(work, now, suspended=False), view)
 
 
@@ -178,11 +179,11 @@ def write_differences(work: Work, deliveries: list[ManifestDelivery], cluster: C
 
 def requeues(deliveries: list[ManifestDelivery], *, checked: bool) -> Iterator[Effect]:
     """Requeues for what no watch reports: the end of a conflict, a revoked permission, a changed read-only object."""
-    if any(item.problem for item in deliveries):
+    if [item for item in deliveries if item.problem]:
         yield RequeueAfter(CONFLICT_SECONDS)
     elif checked:
         yield RequeueAfter(ACCESS_CHECK_SECONDS)
-    if any(strategy_of(item.manifest) == READ_ONLY for item in deliveries):
+    if [item for item in deliveries if strategy_of(item.manifest) == READ_ONLY]:
         yield RequeueAfter(READ_INTERVAL_SECONDS)
 
 

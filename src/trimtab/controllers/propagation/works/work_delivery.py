@@ -47,12 +47,13 @@ class ManifestDelivery(NamedTuple):
 def plan_delivery(work: Work, manifest: Raw, cluster: Cluster, view: View) -> ManifestDelivery:
     """The write that one manifest needs, given the object in the member and the update strategy."""
     ref = well_known.ref_without_uid(manifest)
-    strategy, seen = strategy_of(manifest), view.member(cluster.name, ref)
+    name = cluster.name
+    strategy, seen = strategy_of(manifest), view.member(name, ref)
     if strategy == READ_ONLY:
         return read_only_delivery(ref, manifest, seen, cluster, view)
     if isinstance(seen, NotFetched) and is_reported_as_applied(work):
         # After a start or a takeover: most objects are there as wanted, and a create for each would only be refused.
-        return ManifestDelivery(ref, manifest, None, None, "", fetch=Fetch(cluster.name, ref))
+        return ManifestDelivery(ref, manifest, None, None, "", fetch=Fetch(name, ref))
     there = None if isinstance(seen, NotFetched) else seen
     if (
         strategy == COMPLETED
@@ -60,7 +61,7 @@ def plan_delivery(work: Work, manifest: Raw, cluster: Cluster, view: View) -> Ma
         or is_shared_namespace(ref, there, view)
     ):
         return ManifestDelivery(ref, manifest, there, None, "")
-    if there is not None and (problem := ownership_problem(work, manifest, ref, there, cluster.name, view)):
+    if there is not None and (problem := ownership_problem(work, manifest, ref, there, name, view)):
         return ManifestDelivery(ref, manifest, there, None, problem)
     manifest = with_control_plane(manifest, work, view)
     if strategy == SERVER_SIDE_APPLY:
@@ -74,7 +75,7 @@ def plan_delivery(work: Work, manifest: Raw, cluster: Cluster, view: View) -> Ma
         return ManifestDelivery(ref, manifest, None, Ensure(manifest), "")
     if not is_managed(seen) and well_known.annotations_of(manifest).get(well_known.CONFLICT_RESOLUTION) != "overwrite":
         problem = (
-            f"resource(kind={ref.kind}, {ref.namespace}/{ref.name}) already exists in the cluster {cluster.name} and the "
+            f"resource(kind={ref.kind}, {ref.namespace}/{ref.name}) already exists in the cluster {name} and the "
             f"{well_known.CONFLICT_RESOLUTION} strategy value is empty, Karmada will not manage this resource"
         )
         return ManifestDelivery(ref, manifest, seen, None, problem)
@@ -82,10 +83,10 @@ def plan_delivery(work: Work, manifest: Raw, cluster: Cluster, view: View) -> Ma
         wanted = with_member_fields(with_adoption_mark(manifest, seen, view), seen, view.interpreter)
     except InterpreterError as fault:
         return ManifestDelivery(ref, manifest, seen, None, str(fault))
-    same, memory = matches_last_write(cluster.name, ref, wanted, seen, view)
+    same, memory = matches_last_write(name, ref, wanted, seen, view)
     if same:
         return ManifestDelivery(ref, manifest, seen, None, "", memory)
-    recheck = not is_sent(cluster.name, ref, wanted, view)
+    recheck = not is_sent(name, ref, wanted, view)
     write = Ensure(wanted, seen=seen, replace=True, recheck_if_unchanged=recheck)
     return ManifestDelivery(ref, manifest, seen, write, "", memory)
 

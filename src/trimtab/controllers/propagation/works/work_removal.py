@@ -136,6 +136,8 @@ def remove_dropped_manifests(
 
     A manifest that has changed to another version of its group is still the same object.
     """
+    if not work.status.manifest_statuses:
+        return
     wanted = {without_version(item.ref) for item in deliveries}
     for status in work.status.manifest_statuses:
         known = status.identifier

@@ -50,18 +50,18 @@ def report_status(
     """Set Applied=True and the statuses of all manifests in the Work."""
     now = view.now.replace(microsecond=0)
     applied = new_condition("Applied", "True", "AppliedSuccessful", "Manifest has been successfully applied", now)
+    own = well_known.ref_of(work)
     statuses: list[ManifestStatus] = []
     events: list[RecordEvent] = []
     for ordinal, item in enumerate(deliveries):
         if item.seen is None:
             continue
-        status, reflected = reflect_status(work, resource_identifier(ordinal, item.manifest), item.seen, view)
+        status, reflected = reflect_status(own, resource_identifier(ordinal, item.manifest), item.seen, view)
         statuses.append(status)
         events += reflected
     wanted = WorkStatus(conditions=with_condition(conditions, applied), manifest_statuses=tuple(statuses))
     yield from update_status(work, wanted)
     versions = tuple(item.seen["metadata"].get("resourceVersion") for item in deliveries if item.seen is not None)
-    own = well_known.ref_of(work)
     if view.recall(REFLECTED, own) != versions:
         yield from events
         yield RememberInProcess(REFLECTED, own, versions)
@@ -92,7 +92,8 @@ def new_condition(type_: str, status: str, reason: str, message: str, now: datet
 
 def template_of(item: ManifestDelivery) -> Ref:
     """The template on the host: events about the member's object are recorded on it."""
-    return item.ref._replace(uid=well_known.annotations_of(item.manifest).get(well_known.TEMPLATE_UID, ""))
+    uid = well_known.annotations_of(item.manifest).get(well_known.TEMPLATE_UID, "")
+    return Ref(item.ref.api_version, item.ref.kind, item.ref.namespace, item.ref.name, uid)
 
 
 def success_events(work: Work, item: ManifestDelivery, cluster: Cluster) -> Iterator[RecordEvent]:

@@ -1,9 +1,8 @@
 """Interprets the status and health of a member's object for the status of its Work."""
 
-from trimtab.api.kinds.work import ManifestStatus, ResourceIdentifier, Work
+from trimtab.api.kinds.work import ManifestStatus, ResourceIdentifier
 from trimtab.api.value import Raw
-from trimtab.controllers import well_known
-from trimtab.controllers.contract import RecordEvent, View
+from trimtab.controllers.contract import RecordEvent, Ref, View
 from trimtab.interpret.operations import InterpreterError, Operation
 
 SOURCE = "work-status-controller"
@@ -23,11 +22,10 @@ def resource_identifier(ordinal: int, manifest: Raw) -> ResourceIdentifier:
 
 
 def reflect_status(
-    work: Work, identifier: ResourceIdentifier, seen: Raw, view: View
+    about: Ref, identifier: ResourceIdentifier, seen: Raw, view: View
 ) -> tuple[ManifestStatus, list[RecordEvent]]:
-    """The status and health of one object, with the events that report the interpretation."""
+    """The status and health of one object, with the events about its Work that report the interpretation."""
     interpreter = view.interpreter
-    about = well_known.ref_of(work)
     name = f"{identifier.kind}/{identifier.namespace}/{identifier.name}"
     events = []
     try:
