@@ -6,7 +6,8 @@
    names, adds keys of subjects to the controller's queue. The queue holds a key once, however many changes concern it,
    and never hands out a key that is still being worked on: two reconciles of one key never overlap.
 2. (`runtime/controller_call.py`) The loop takes a key, builds a `View` and calls the controller. Controllers are synchronous, so a reconcile sees one
-   consistent state of the cache. A controller with `batch` > 1 gets several subjects in one call.
+   consistent state of the cache. A controller with `batch` > 1 gets several subjects in one call. A subject may be a draft
+   that another controller wants to create (`runtime/drafts.py`).
 3. A task carries out the effects (`runtime/effects/executor.py`). Up to `MAX_CONCURRENT_KEYS` keys of a controller wait for
    their writes at once while the loop goes on reconciling others. A controller declared `serial` writes one key at a
    time, because what one key writes changes what the next one reads. Reconciles that need no write need no task.
