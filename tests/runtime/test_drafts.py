@@ -234,21 +234,65 @@ def test_status_of_a_completed_object_is_part_of_the_create_or_follows_it(tmp_pa
 def test_only_one_draft_of_an_object_is_created_at_a_time() -> None:
     async def run() -> None:
         drafts, queued = Drafts(Cache(LocalClient.__new__(LocalClient))), []
-        drafts.add_receiver("completer", queued.append)
-        secret = new_secret("a", "eA==")
-        first = asyncio.ensure_future(drafts.create("completer", secret))
+        queue, secret, key = drafts.queue_of("completer"), new_secret("a", "eA=="), Key("secrets", "default", "a")
+        assert not await queue.create(secret), "the controller does not run here"
+        queue.open(queued.append)
+        first = asyncio.ensure_future(queue.create(secret))
         await asyncio.sleep(0)
         with pytest.raises(Conflict, match="another draft"):
-            await asyncio.wait_for(drafts.create("completer", secret), timeout=5)
-        key = Key("secrets", "default", "a")
+            await asyncio.wait_for(queue.create(secret), timeout=5)
         assert queued == [key]
-        assert drafts.find(key) is not None
-        drafts.end(key)
+        assert queue.find(key) is not None
+        assert drafts.queue_of("another").find(key) is None
+        queue.end(key)
         with pytest.raises(Conflict, match="was not created"):
             await first
-        assert drafts.find(key) is None
+        assert queue.find(key) is None
 
     asyncio.run(run())
+
+
+def test_other_controllers_of_the_object_do_not_end_its_draft() -> None:
+    """They reconcile it as soon as it exists, which may be before its status is written."""
+    reconciled = asyncio.Event()
+
+    class SlowClient(LocalClient):
+        """Takes the status in a second request, which waits until the other controller has reconciled the object."""
+
+        takes_status = False
+
+        async def patch(self, resource, namespace, name, patch, **more):
+            if more.get("subresource") == "status":
+                await reconciled.wait()
+            return await super().patch(resource, namespace, name, patch, **more)
+
+    def want_binding(source: ConfigMap, view: View) -> Iterator[Effect]:
+        if view.get(ResourceBinding, "default", source.name) is None:
+            yield CreateCompleted(ResourceBinding(metadata=Meta(name=source.name, namespace="default")), by="completer")
+            yield RecordEvent(Ref("v1", "ConfigMap", "default", source.name), "Wanted", "it is there", "copier")
+
+    def place(binding: ResourceBinding, view: View) -> Iterator[Effect]:
+        if not binding.status.scheduler_observed_generation:
+            yield binding.but(status=binding.status.but(scheduler_observed_generation=1))
+
+    def look(binding: ResourceBinding, view: View) -> Iterator[Effect]:
+        reconciled.set()
+        return iter(())
+
+    registry = Registry("controller")
+    controller(ResourceBinding, writes=["status"], registry=registry, name="completer")(place)
+    controller(ResourceBinding, writes=[], registry=registry, name="other")(look)
+
+    async def scenario(harness: Harness) -> None:
+        await harness.create_map("a")
+
+        async def is_recorded() -> bool:
+            return bool((await harness.user.list(EVENTS, "default")).items)
+
+        await harness.until(is_recorded)
+
+    others = [registry["completer"], registry["other"]]
+    run_scenario(new_controller(want_binding, "ResourceBinding"), scenario, client=SlowClient, others=others)
 
 
 def test_create_comes_before_what_refers_to_the_object_and_after_reserved_capacity() -> None:

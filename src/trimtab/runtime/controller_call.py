@@ -26,13 +26,14 @@ class ControllerCall:
     def __init__(self, controller: Controller, state: ControlPlaneState) -> None:
         self._controller = controller
         self._state = state
+        self._drafts = state.drafts.queue_of(controller.name)
         self.count = 0
 
     def find(self, key: Key) -> CacheEntry | None:
         """The cached subject, or the draft of one."""
         table = self._state.cache.by_id.get(key.kind)
         entry = table.entries.get((key.namespace, key.name)) if table else None
-        if entry is None and (draft := self._state.drafts.find(key)) is not None:
+        if entry is None and (draft := self._drafts.find(key)) is not None:
             return draft.entry
         return entry
 
@@ -48,7 +49,7 @@ class ControllerCall:
             (
                 key,
                 effects
-                if effects is None or (draft := self._state.drafts.find(key)) is None
+                if effects is None or (draft := self._drafts.find(key)) is None
                 else with_creation(effects, draft),
             )
             for key, effects in self._results(keys, faults)

@@ -36,23 +36,25 @@ class Draft(NamedTuple):
     created: "asyncio.Future[None]"
 
 
-class Drafts:
-    """The drafts of one control plane, by the keys that their objects will have."""
+class DraftQueue:
+    """The drafts that one controller has to complete, by the keys that their objects will have."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._receivers: dict[str, Callable[[Key], None]] = {}
         self._drafts: dict[Key, Draft] = {}
+        self._enqueue: Callable[[Key], None] | None = None
 
-    def add_receiver(self, controller: str, enqueue: Callable[[Key], None]) -> None:
-        """This controller runs here and can complete drafts."""
-        self._receivers[controller] = enqueue
+    def open(self, enqueue: Callable[[Key], None]) -> None:
+        """The controller runs here and reconciles the keys that are given to `enqueue`."""
+        self._enqueue = enqueue
 
-    def accepts(self, controller: str) -> bool:
-        return controller in self._receivers
+    async def create(self, wanted: Object) -> bool:
+        """Return when the controller has created the object, or False if it does not run here.
 
-    async def create(self, controller: str, wanted: Object) -> None:
-        """Return when the controller has created the object; raises what its write raised."""
+        Raises what the write raised, and Conflict if the controller ended without one.
+        """
+        if self._enqueue is None:
+            return False
         kind = kind_of(wanted)
         key = Key(kind.id, wanted.namespace, wanted.name)
         if key in self._drafts:
@@ -61,18 +63,19 @@ class Drafts:
         entry.typed = wanted
         created = asyncio.get_running_loop().create_future()
         self._drafts[key] = Draft(wanted, entry, created)
-        self._receivers[controller](key)
+        self._enqueue(key)
         try:
             await created
         finally:
-            self._drafts.pop(key, None)
+            del self._drafts[key]
+        return True
 
     def find(self, key: Key) -> Draft | None:
         """The draft with this key, as long as the cache has no such object."""
         draft = self._drafts.get(key)
         if draft is None:
             return None
-        table = self._cache.find_table(key.kind)
+        table = self._cache.by_id.get(key.kind)
         return None if table is not None and (key.namespace, key.name) in table.entries else draft
 
     def finish(self, key: Key) -> None:
@@ -88,6 +91,20 @@ class Drafts:
             draft.created.set_exception(
                 failure or Conflict("its draft was not created", kind=kind_of(draft.wanted).plural, name=key.name)
             )
+
+
+class Drafts:
+    """The drafts of one control plane: other controllers than the one that completes a draft do not see it."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._queues: dict[str, DraftQueue] = {}
+
+    def queue_of(self, controller: str) -> DraftQueue:
+        queue = self._queues.get(controller)
+        if queue is None:
+            queue = self._queues[controller] = DraftQueue(self._cache)
+        return queue
 
 
 def with_creation(effects: Sequence[Effect], draft: Draft) -> list[Effect]:

@@ -89,8 +89,8 @@ class Reconciler:
         self.queue: WorkQueue[Key] = WorkQueue(None if controller.priority is equal_priority else self._rank)
         self.triggers = ChangeTriggers(controller, state, self.queue.add)
         self._call = ControllerCall(controller, state)
-        self._drafts = state.drafts
-        self._drafts.add_receiver(controller.name, self.queue.add)
+        self._drafts = state.drafts.queue_of(controller.name)
+        self._drafts.open(self.queue.add)
         self._effects = EffectExecutor(controller, state, self.queue.add)
         self._notes_triggered = controller.predicate is never and not controller.resumes
         self._triggered: set[Key] = set()

@@ -241,6 +241,13 @@ MUTANTS = (
         ("runtime/test_drafts.py",),
     ),
     Mutant(
+        "Only the controller that completes a draft ends it.",
+        "runtime/drafts.py",
+        "queue = self._queues.get(controller)",
+        "queue = next(iter(self._queues.values()), None)",
+        ("runtime/test_drafts.py",),
+    ),
+    Mutant(
         "Two drafts of one object are not created at once.",
         "runtime/drafts.py",
         "if key in self._drafts:",

@@ -102,11 +102,8 @@ class EffectExecutor:
             case WriteSequence(steps):
                 await self._host.write_in_order(steps)
             case CreateCompleted(wanted, by):
-                await (
-                    self._state.drafts.create(by, wanted)
-                    if self._state.drafts.accepts(by)
-                    else self._host.write(wanted)
-                )
+                if not await self._state.drafts.queue_of(by).create(wanted):
+                    await self._host.write(wanted)
             case _:
                 await self._host.write(effect)
 
