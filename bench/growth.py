@@ -82,8 +82,7 @@ def main(arguments: Sequence[str]) -> None:
     rows = [growth_of(step, by_workloads, by_members, unit) for step in STEPS]
     found = {"part": "growth", "machine": machine(), "steps": rows}
     print(json.dumps(found, indent=1))
-    if not given.calls:
-        print_changes("growth", found, sys.stderr)
+    print_changes("growth", found, sys.stderr)
     if too_steep := [row["step"] for row in rows if row["exceeds"]]:
         sys.exit(f"costs grow too fast: {', '.join(too_steep)}")
 
