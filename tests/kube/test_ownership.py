@@ -97,8 +97,9 @@ def test_only_discovered_fields_of_a_cluster_are_ours(workload_fleet: RealFleet)
 def test_each_controller_owns_its_own_part_of_a_binding(workload_fleet: RealFleet) -> None:
     """The scheduler creates the binding; what `detect` changes later is its own, and never the placement."""
     owned = fields_of(fetch_object(workload_fleet, BINDINGS))
-    assert "spec.clusters" in owned["trimtab-schedule"]
-    assert not any(path.startswith("status.aggregatedStatus") for path in owned["trimtab-schedule"])
+    created = {"clusters", "placement", "resource", "schedulerName", "conflictResolution"}
+    assert {path for path in owned["trimtab-schedule"] if path.startswith("spec.")} == {f"spec.{n}" for n in created}
+    assert "status.aggregatedStatus" not in owned["trimtab-schedule"]
     assert "spec.clusters" not in owned.get("trimtab-detect", set())
     assert owned["trimtab-aggregate"] <= {"status.aggregatedStatus", "status.conditions"}
 
