@@ -5,12 +5,19 @@ one takes a tenth of its JSON, where compressing it alone leaves a third. Nothin
 """
 
 import zlib
+from functools import lru_cache
+from typing import Any
 
 from msgspec import Struct
 
 _FORMAT = -15
 """Without header and checksum: the bytes never leave the process."""
 _LEVEL = 1
+_MIN_WINDOW, _MAX_WINDOW = 12, 15
+"""Sizes of the window as powers of two."""
+_MEMORY = 6
+"""With a window of at most 16 KiB, a compressor then has less than 128 KiB, which the heap would map anew each time."""
+_COMPRESSORS = 64
 _GOOD_RATIO = 4
 """A sample is kept while values shrink to less than this part of their size."""
 _VALUES_PER_SAMPLE = 256
@@ -56,6 +63,13 @@ class _Sample(Struct, gc=False):
     uses: int = 0
 
 
+@lru_cache(_COMPRESSORS)
+def _compressor(sample: bytes) -> Any:
+    """A compressor that has read the sample, to be copied. Its window holds the sample and a value of the same size."""
+    window = min(max(_MIN_WINDOW, (2 * len(sample)).bit_length()), _MAX_WINDOW)
+    return zlib.compressobj(_LEVEL, zlib.DEFLATED, -window, _MEMORY, zdict=sample)
+
+
 class SamplePacker:
     """Compresses values of several groups; values of one group resemble each other."""
 
@@ -66,7 +80,7 @@ class SamplePacker:
         sample = self._samples.get(group)
         if sample is None:
             sample = self._samples[group] = _Sample(value)
-        packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _FORMAT, zdict=sample.value)
+        packer = _compressor(sample.value).copy()
         packed = PackedBytes(packer.compress(value) + packer.flush(), sample.value)
         sample.uses += 1
         if sample.uses >= _VALUES_PER_SAMPLE and len(packed.data) * _GOOD_RATIO > len(value):
