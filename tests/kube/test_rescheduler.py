@@ -38,11 +38,12 @@ EVENTS = Resource("", "v1", "events", "Event")
 CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 CROWDED, IDLE = "real-node-1", ("real-node-2", "real-node-3")
-SETTINGS = """
+MIN_POD_AGE_SECONDS = 1
+SETTINGS = f"""
 preset: aggressive
 interval: 1s
-minPodAge: 1s
-objectives: [{name: UnderutilisedNodes}, {name: HardViolation}, {name: PoorService}]
+minPodAge: {MIN_POD_AGE_SECONDS}s
+objectives: [{{name: UnderutilisedNodes}}, {{name: HardViolation}}, {{name: PoorService}}]
 """
 
 
@@ -122,6 +123,7 @@ async def crowd_node(member: RealMember, replicas: int = 6) -> None:
     await member.client.create(BUDGETS, budget("web"))
     await wait_until(lambda: is_spread_as(member, {CROWDED: replicas}), pause=0.2)
     await cordon(member, *IDLE, closed=False)
+    await asyncio.sleep(MIN_POD_AGE_SECONDS + 1)  # times of creation are whole seconds
 
 
 def budget(name: str) -> dict[str, Any]:
