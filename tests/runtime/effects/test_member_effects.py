@@ -11,7 +11,7 @@ from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Raw
 from trimtab.client.client import Resource
 from trimtab.controllers.contract import NOT_FETCHED, CheckAccess, Delete, Ensure, Ref
-from trimtab.errors import ApiError, Conflict, NotFound
+from trimtab.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
 from trimtab.runtime.effects.member_effects import MemberEffects, MemberFault
 from trimtab.runtime.effects.object_writer import ObjectWriter
 from trimtab.runtime.observers.reconcile_observers import MemberWrite, MemberWriteObserver
@@ -58,6 +58,9 @@ class FakeMember:
         if self.fault is not None:
             raise self.fault
         return body
+
+    async def patch(self, resource: Resource, namespace: str, name: str, body: Raw, **_: Any) -> Raw:
+        return await self.create(resource, body)
 
     async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str, revision: str) -> None:
         self.deletions.append((uid, revision))
@@ -129,6 +132,27 @@ def test_conflict_reads_the_object_again_before_it_is_reported() -> None:
     with pytest.raises(MemberFault, match=r"m1: .*another uid"):
         run(member, Delete(REF))
     assert member.cached == member.stored
+
+
+def test_invalid_creation_of_an_object_that_exists_reads_it_and_reports_that_it_exists() -> None:
+    member = FakeMember(config_map("9"), Invalid("provided port is already allocated"))
+    member.cached = None
+    with pytest.raises(MemberFault) as raised:
+        run(member, Ensure(seen=None, wanted=config_map("7")))
+    assert isinstance(raised.value.fault, AlreadyExists)
+    assert member.cached == config_map("9")
+
+
+def test_invalid_creation_of_a_new_object_is_reported_as_it_is() -> None:
+    with pytest.raises(MemberFault) as raised:
+        run(FakeMember(None, Invalid("wrong")), Ensure(seen=None, wanted=config_map("7")))
+    assert isinstance(raised.value.fault, Invalid)
+
+
+def test_invalid_apply_is_reported_as_it_is() -> None:
+    with pytest.raises(MemberFault) as raised:
+        run(FakeMember(config_map("9"), Invalid("wrong")), Ensure(config_map("7"), apply_as="tester"))
+    assert isinstance(raised.value.fault, Invalid)
 
 
 def test_created_object_is_cached() -> None:

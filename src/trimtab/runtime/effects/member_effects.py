@@ -8,7 +8,7 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Resource
 from trimtab.controllers.contract import CheckAccess, Delete, Ensure, ReadPodUse, Ref
 from trimtab.decide.autoscale import PodSample
-from trimtab.errors import AlreadyExists, ApiError, Conflict, NotFound
+from trimtab.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
 from trimtab.runtime.effects.foreign_objects import foreign_objects
 from trimtab.runtime.effects.object_writer import ObjectWriter, target_of
 from trimtab.runtime.effects.pod_use import pod_use
@@ -94,6 +94,12 @@ class MemberEffects:
         except (AlreadyExists, Conflict):
             member.put_cached(resource, namespace, name, await member.client.get(resource, namespace, name))
             raise
+        except Invalid as fault:
+            # A Service with the ports or addresses of the one that exists is invalid before it is found to exist.
+            is_creation = effect.seen is None and not effect.apply_as
+            if not is_creation or not await self._exists(member, resource, namespace, name):
+                raise
+            raise AlreadyExists(str(fault)) from fault
         except NotFound:
             if effect.seen is not None:
                 member.put_cached(resource, namespace, name, None)
@@ -101,6 +107,15 @@ class MemberEffects:
         if written is not None:
             member.put_cached(resource, namespace, name, written)
         return written
+
+    async def _exists(self, member: MemberAccess, resource: Resource, namespace: str, name: str) -> bool:
+        """Read an object into the member's cache; whether there is one."""
+        try:
+            found = await member.client.get(resource, namespace, name)
+        except NotFound:
+            return False
+        member.put_cached(resource, namespace, name, found)
+        return True
 
     async def _delete(self, member: MemberAccess, effect: Delete) -> bool:
         """Whether anything was deleted: another one may have done so before."""
