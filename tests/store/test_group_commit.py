@@ -10,7 +10,7 @@ from trimtab import errors
 from trimtab.store.records import StoredEntry
 from trimtab.store.sqlite import CommitBatch, Journal
 from trimtab.store.store import Store
-from trimtab.store.txn import DeleteKey, Draft, Operation, PutKey
+from trimtab.store.txn import DeleteKey, Operation, PutKey, StagedState
 
 PODS = "/registry//pods/"
 Open = Callable[..., Store]
@@ -81,9 +81,9 @@ async def test_transaction_lists_include_earlier_writes_of_its_group(store: Stor
     await store.commit([PutKey(pod("a"), b""), PutKey(pod("b"), b"")])
     counts: list[int] = []
 
-    def add(name: str) -> Callable[[Draft], list[Operation]]:
-        def propose(draft: Draft) -> list[Operation]:
-            counts.append(len(draft.list(PODS)))
+    def add(name: str) -> Callable[[StagedState], list[Operation]]:
+        def propose(state: StagedState) -> list[Operation]:
+            counts.append(len(state.list(PODS)))
             return [PutKey(pod(name), b""), DeleteKey(pod("a"))]
 
         return propose

@@ -10,7 +10,7 @@ from trimtab.store.index import Retention
 from trimtab.store.records import StoredEntry
 from trimtab.store.sqlite import CommitBatch, Journal
 from trimtab.store.store import Store
-from trimtab.store.txn import CheckKey, DeleteKey, Draft, Operation, PutKey, RevisionMismatch
+from trimtab.store.txn import CheckKey, DeleteKey, Operation, PutKey, RevisionMismatch, StagedState
 
 PODS = "/registry//pods/"
 BUDGET = "/registry/policy/poddisruptionbudgets/default/web"
@@ -90,8 +90,8 @@ async def test_exactly_one_of_many_concurrent_updates_succeeds(store: Store) -> 
 async def test_concurrent_transactions_never_overdraw_a_counter(store: Store) -> None:
     await store.create(BUDGET, b"5")
 
-    def debit(draft: Draft) -> list[Operation]:
-        budget = draft.get(BUDGET)
+    def debit(state: StagedState) -> list[Operation]:
+        budget = state.get(BUDGET)
         assert budget is not None
         if budget.value == b"0":
             raise errors.TooManyRequests("the budget is used up")

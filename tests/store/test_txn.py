@@ -8,12 +8,21 @@ from trimtab.store.index import MemoryIndex, Retention
 from trimtab.store.records import StoredEntry, StoreEvent
 from trimtab.store.sqlite import CommitBatch
 from trimtab.store.store import Store
-from trimtab.store.txn import ABSENT, CheckKey, DeleteKey, Draft, Operation, PutKey, RevisionMismatch, UnsettledWrite
+from trimtab.store.txn import (
+    ABSENT,
+    CheckKey,
+    DeleteKey,
+    Operation,
+    PutKey,
+    RevisionMismatch,
+    StagedState,
+    UnsettledWrite,
+)
 
 KEY = "/registry//pods/default/a"
 
 
-def proposal(*operations: Operation) -> Callable[[Draft], Iterator[Operation]]:
+def proposal(*operations: Operation) -> Callable[[StagedState], Iterator[Operation]]:
     return lambda _: iter(operations)
 
 
@@ -24,7 +33,7 @@ def index_with(*entries: StoredEntry) -> MemoryIndex:
 
 
 def test_every_changed_key_takes_the_next_revision() -> None:
-    written = Draft(index_with()).run(
+    written = StagedState(index_with()).run(
         proposal(PutKey("/a", b""), DeleteKey("/gone"), CheckKey("/none", ABSENT), PutKey("/b", b""))
     )
     assert [(event.key, event.revision) for event in written.events] == [("/a", 2), ("/b", 3)]
@@ -32,40 +41,40 @@ def test_every_changed_key_takes_the_next_revision() -> None:
 
 
 def test_refused_transaction_leaves_nothing_behind() -> None:
-    draft = Draft(index_with())
+    state = StagedState(index_with())
     with pytest.raises(RevisionMismatch):
-        draft.run(proposal(PutKey("/a", b""), CheckKey("/b", 7)))
-    assert draft.events == []
-    assert draft.get("/a") is None
+        state.run(proposal(PutKey("/a", b""), CheckKey("/b", 7)))
+    assert state.events == []
+    assert state.get("/a") is None
 
 
 @pytest.mark.parametrize("operation", [PutKey("/a\ud800", b""), PutKey("/a", bytearray(b"x"))])
 def test_what_cannot_be_stored_fails_its_own_transaction_and_not_the_group(operation: PutKey) -> None:
-    draft = Draft(index_with())
-    draft.run(proposal(PutKey("/first", b"")))
+    state = StagedState(index_with())
+    state.run(proposal(PutKey("/first", b"")))
     with pytest.raises((UnicodeEncodeError, TypeError)):
-        draft.run(proposal(operation))
-    assert [event.key for event in draft.events] == ["/first"]
+        state.run(proposal(operation))
+    assert [event.key for event in state.events] == ["/first"]
 
 
 def test_transaction_may_build_on_an_earlier_one_of_its_group() -> None:
-    draft = Draft(index_with(StoredEntry(KEY, b"old", 2, 2)))
-    draft.run(proposal(PutKey(KEY, b"new")))
-    entry = draft.get(KEY)
+    state = StagedState(index_with(StoredEntry(KEY, b"old", 2, 2)))
+    state.run(proposal(PutKey(KEY, b"new")))
+    entry = state.get(KEY)
     assert entry is not None
     assert (entry.value, entry.create_revision) == (b"new", 2)
-    written = draft.run(proposal(DeleteKey(KEY)))
+    written = state.run(proposal(DeleteKey(KEY)))
     assert written.events[0].previous == entry
-    assert draft.list("/registry/") == []
+    assert state.list("/registry/") == []
 
 
 def test_refusal_that_depends_on_a_pending_write_is_unsettled() -> None:
-    draft = Draft(index_with(StoredEntry(KEY, b"old", 2, 2)))
-    draft.run(proposal(PutKey(KEY, b"new")))
+    state = StagedState(index_with(StoredEntry(KEY, b"old", 2, 2)))
+    state.run(proposal(PutKey(KEY, b"new")))
     with pytest.raises(UnsettledWrite):
-        draft.run(proposal(PutKey(KEY, b"newer", 2)))
+        state.run(proposal(PutKey(KEY, b"newer", 2)))
     with pytest.raises(RevisionMismatch):
-        draft.run(proposal(PutKey("/other", b"", 2)))
+        state.run(proposal(PutKey("/other", b"", 2)))
 
 
 async def test_transaction_is_not_refused_because_of_a_write_that_failed(on_disk: Callable[..., Store]) -> None:
@@ -88,7 +97,7 @@ async def test_transaction_is_not_refused_because_of_a_write_that_failed(on_disk
 
 
 def test_key_is_written_once_in_a_transaction() -> None:
-    draft = Draft(index_with())
+    state = StagedState(index_with())
     with pytest.raises(ValueError, match="two operations on /a"):
-        draft.run(proposal(PutKey("/a", b"1"), PutKey("/b", b""), PutKey("/a", b"2")))
-    assert draft.events == []
+        state.run(proposal(PutKey("/a", b"1"), PutKey("/b", b""), PutKey("/a", b"2")))
+    assert state.events == []

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from trimtab import errors
 from trimtab.store.index import MemoryIndex
 from trimtab.store.sqlite import FORMAT, CommitBatch, Journal
-from trimtab.store.txn import Draft, PutKey
+from trimtab.store.txn import PutKey, StagedState
 
 Conversion = Callable[[str, bytes], bytes]
 """Returns the value of a key in the next format; the same value if nothing changes."""
@@ -31,15 +31,15 @@ def convert_to_current_format(
         steps = [conversions[version] for version in range(journal.format, FORMAT)]
     except KeyError as missing:
         raise ValueError(f"no conversion from format {missing} was given to open {journal.path}") from None
-    draft = Draft(index)
-    draft.run(lambda _: list(_converted_entries(index, steps)))
-    batch, revision = CommitBatch(draft.events, (), index.compacted, FORMAT), index.revision
+    state = StagedState(index)
+    state.run(lambda _: list(_converted_entries(index, steps)))
+    batch, revision = CommitBatch(state.events, (), index.compacted, FORMAT), index.revision
     unwritten = None
     try:
         journal.convert(batch, revision)
     except errors.StorageFailed as fault:
         unwritten = UnwrittenConversion(batch, revision, fault)
-    index.apply(draft.events)
+    index.apply(state.events)
     return unwritten
 
 

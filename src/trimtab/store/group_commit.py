@@ -10,7 +10,7 @@ from trimtab.store.format_conversion import UnwrittenConversion
 from trimtab.store.index import MemoryIndex
 from trimtab.store.records import StoreEvent
 from trimtab.store.sqlite import CommitBatch, Journal
-from trimtab.store.txn import Draft, Proposal, TransactionResult, UnsettledWrite
+from trimtab.store.txn import Proposal, StagedState, TransactionResult, UnsettledWrite
 from trimtab.store.write_faults import WriteFaults
 from trimtab.store.writer_thread import WriterThread
 
@@ -103,9 +103,9 @@ class GroupCommit:
 
     def _write_group(self) -> None:
         self.is_gathering = False
-        draft = Draft(self._index)
-        group = self._stage_queue(draft)
-        if not draft.events and not self._stale:
+        state = StagedState(self._index)
+        group = self._stage_queue(state)
+        if not state.events and not self._stale:
             if self._is_trying:
                 self._writer.submit(
                     partial(self._write_to_journal, self._journal.try_write),
@@ -114,12 +114,12 @@ class GroupCommit:
             else:
                 self._acknowledge(group, ())
             return
-        batch = CommitBatch(draft.events, self._stale, self._index.compacted)
+        batch = CommitBatch(state.events, self._stale, self._index.compacted)
         self._stale = []
         write = partial(self._write_to_journal, partial(self._journal.write, batch))
         self._writer.submit(write, partial(self._on_written, group, batch))
 
-    def _stage_queue(self, draft: Draft) -> StagedGroup:
+    def _stage_queue(self, state: StagedState) -> StagedGroup:
         """Stage the queue in order; refuse at once what the durable state refuses."""
         queued, self._queue = self._queue, []
         group: list[tuple[_QueuedTransaction, TransactionResult]] = []
@@ -127,7 +127,7 @@ class GroupCommit:
             if transaction.outcome.done():
                 continue  # the caller was cancelled
             try:
-                group.append((transaction, draft.run(transaction.propose)))
+                group.append((transaction, state.run(transaction.propose)))
             except UnsettledWrite:
                 self._queue.append(transaction)
             except Exception as error:  # noqa: BLE001 - raised to the caller of the transaction

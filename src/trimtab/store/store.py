@@ -5,7 +5,7 @@ fsync per object would limit the server to the sync rate of the disk.
 
 How a write goes:
 1. `transact` queues a proposal: a function from the newest state to operations. `commit` is the case of fixed operations.
-2. After a few turns of the event loop the queue is staged in order on a `Draft`, the durable state plus the transactions
+2. After a few turns of the event loop the queue is staged in order on a `StagedState`, the durable state plus the transactions
    of this group. Each proposal sees the ones before it, so no write comes between its reads and its writes.
 3. The `WriterThread` appends the whole group to the SQLite log in one SQLite transaction, with one fsync (group commit).
    Transactions that arrive meanwhile form the next group; only one group is in progress at a time (`GroupCommit`).
@@ -36,7 +36,7 @@ from trimtab.store.group_commit import GroupCommit
 from trimtab.store.index import FIRST_REVISION, MemoryIndex, Retention, too_old_error
 from trimtab.store.records import EntryPage, StoredEntry, StoreEvent
 from trimtab.store.sqlite import Journal
-from trimtab.store.txn import ABSENT, DeleteKey, Draft, Operation, Proposal, PutKey, TransactionResult
+from trimtab.store.txn import ABSENT, DeleteKey, Operation, Proposal, PutKey, StagedState, TransactionResult
 from trimtab.store.value_cipher import ValueCipher
 from trimtab.store.watch import StoreWatch
 from trimtab.store.write_faults import WriteFaults
@@ -161,9 +161,9 @@ class Store:
             raise errors.Unavailable("the store is shutting down")
         if self._group_commit is not None:
             return await self._group_commit.add(propose)
-        draft = Draft(self._index)
-        written = draft.run(propose)
-        self._apply(draft.events)
+        state = StagedState(self._index)
+        written = state.run(propose)
+        self._apply(state.events)
         return written
 
     async def create(self, key: str, value: bytes) -> StoredEntry:

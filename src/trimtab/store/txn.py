@@ -62,7 +62,7 @@ class UnsettledWrite(Exception):
     """A refusal that depends on a write which is not durable yet: retry when that write has ended."""
 
 
-class Draft:
+class StagedState:
     """The durable state plus the transactions staged for one group commit.
 
     A transaction may build on an earlier one of its group, because the group is written as a whole or not at all. It must
@@ -148,4 +148,4 @@ def _refuse_duplicate_keys(operations: Sequence[Operation]) -> None:
         seen.add(operation.key)
 
 
-Proposal = Callable[[Draft], Iterable[Operation]]
+Proposal = Callable[[StagedState], Iterable[Operation]]

@@ -10,7 +10,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.server.storage.object_codec import pack
 from trimtab.server.storage.staged_objects import StagedObjects
 from trimtab.store.store import Store
-from trimtab.store.txn import ABSENT, DeleteKey, Draft, Operation, PutKey
+from trimtab.store.txn import ABSENT, DeleteKey, Operation, PutKey, StagedState
 
 PODS = "/registry/core/pods/default/"
 
@@ -28,8 +28,8 @@ def stage(change: Callable[[StagedObjects], None]) -> list[Operation]:
         for name in ("a", "b"):
             await store.create(f"{PODS}{name}", pack(pod(name, phase="Running", restarts=2)))
 
-        def propose(draft: Draft) -> list[Operation]:
-            staged = StagedObjects(draft)
+        def propose(state: StagedState) -> list[Operation]:
+            staged = StagedObjects(state)
             change(staged)
             found.extend(staged.operations())
             return []

@@ -14,7 +14,7 @@ from trimtab.server.admission.chain import Attributes
 from trimtab.server.storage.staged_objects import StagedObjects
 from trimtab.store.keys import namespace_below, resource_prefix
 from trimtab.store.store import Store
-from trimtab.store.txn import Draft, Operation, Proposal
+from trimtab.store.txn import Operation, Proposal, StagedState
 
 _QUOTAS = resource_prefix("policy.karmada.io", "federatedresourcequotas")
 _BINDINGS = resource_prefix("work.karmada.io", "resourcebindings")
@@ -43,8 +43,8 @@ class FederatedQuotaCheck:
             return None
         binding = msgspec.convert(obj, ResourceBinding, strict=False)
 
-        def check(draft: Draft) -> Sequence[Operation]:
-            _check_quotas(StagedObjects(draft), binding)
+        def check(state: StagedState) -> Sequence[Operation]:
+            _check_quotas(StagedObjects(state), binding)
             return ()
 
         return check

@@ -13,7 +13,7 @@ from trimtab.server.admission.chain import Attributes
 from trimtab.server.resources import ObjectPath
 from trimtab.store.keys import resource_prefix
 from trimtab.store.store import Store
-from trimtab.store.txn import Draft, Operation, Proposal
+from trimtab.store.txn import Operation, Proposal, StagedState
 
 _QUOTAS = resource_prefix("", "resourcequotas")
 _CHECKED_ON_UPDATE = (SERVICES, CLAIMS)
@@ -44,20 +44,20 @@ class ObjectQuotaCheck:
         if not self._store.count(f"{_QUOTAS}{where.namespace}/"):
             return None
 
-        def check(draft: Draft) -> Sequence[Operation]:
-            for quota in _quotas(draft, where.namespace):
-                _check_quota(draft, quota, where, obj)
+        def check(state: StagedState) -> Sequence[Operation]:
+            for quota in _quotas(state, where.namespace):
+                _check_quota(state, quota, where, obj)
             return ()
 
         return check
 
 
-def _quotas(draft: Draft, namespace: str) -> Iterator[Raw]:
-    for entry in draft.list(f"{_QUOTAS}{namespace}/"):
+def _quotas(state: StagedState, namespace: str) -> Iterator[Raw]:
+    for entry in state.list(f"{_QUOTAS}{namespace}/"):
         yield orjson.loads(entry.value)
 
 
-def _check_quota(draft: Draft, quota: Raw, where: ObjectPath, obj: Raw) -> None:
+def _check_quota(state: StagedState, quota: Raw, where: ObjectPath, obj: Raw) -> None:
     served = where.served
     hard = {
         name: limit
@@ -67,8 +67,8 @@ def _check_quota(draft: Draft, quota: Raw, where: ObjectPath, obj: Raw) -> None:
     if not hard:
         return
     key = served.key(where.namespace, obj["metadata"]["name"])
-    others = [entry for entry in draft.list(served.collection_prefix(where.namespace)) if entry.key != key]
-    stored = draft.get(key)
+    others = [entry for entry in state.list(served.collection_prefix(where.namespace)) if entry.key != key]
+    stored = state.get(key)
     before = orjson.loads(stored.value) if stored is not None else None
     objects = [orjson.loads(entry.value) for entry in others] if _reads_objects(hard) else [{}] * len(others)
     used = {name: sum(use_of(name, one) for one in objects) for name in hard}

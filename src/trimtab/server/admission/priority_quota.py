@@ -15,7 +15,7 @@ from trimtab.server.admission.chain import Attributes
 from trimtab.server.storage.staged_objects import StagedObjects
 from trimtab.store.keys import namespace_below, object_key, resource_prefix
 from trimtab.store.store import Store
-from trimtab.store.txn import Draft, Operation, Proposal
+from trimtab.store.txn import Operation, Proposal, StagedState
 
 _QUOTAS, _PODS = resource_prefix("", "resourcequotas"), resource_prefix("", "pods")
 _POLICY = object_key("trimtab.dev", "disruptionpolicies", "default")
@@ -43,8 +43,8 @@ class PriorityQuotaCheck:
             return None
         pod = msgspec.convert(obj, Pod, strict=False)
 
-        def check(draft: Draft) -> Sequence[Operation]:
-            _check_quotas(StagedObjects(draft), pod, where.name)
+        def check(state: StagedState) -> Sequence[Operation]:
+            _check_quotas(StagedObjects(state), pod, where.name)
             return ()
 
         return check

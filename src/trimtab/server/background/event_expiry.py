@@ -18,7 +18,7 @@ from trimtab.clock import Clock, timestamp
 from trimtab.store.keys import resource_prefix
 from trimtab.store.records import StoredEntry
 from trimtab.store.store import Store
-from trimtab.store.txn import DeleteKey, Draft, Operation
+from trimtab.store.txn import DeleteKey, Operation, StagedState
 
 TTL = timedelta(hours=1)
 SWEEP_SECONDS = 300.0
@@ -85,8 +85,8 @@ class EventExpiry:
         """Delete events, except those that were written again meanwhile."""
         for part in _parts(keys):
 
-            def propose(draft: Draft, part: Sequence[str] = part) -> list[Operation]:
-                entries = filter(None, map(draft.get, part))
+            def propose(state: StagedState, part: Sequence[str] = part) -> list[Operation]:
+                entries = filter(None, map(state.get, part))
                 return [DeleteKey(entry.key) for entry in entries if entry.mod_revision <= until]
 
             await self._store.transact(propose)

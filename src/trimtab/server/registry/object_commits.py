@@ -10,7 +10,7 @@ from trimtab.server.storage.object_codec import RecentWrites, StoredObject, even
 from trimtab.server.storage.version_conversion import with_version
 from trimtab.store.records import StoredEntry, StoreEvent
 from trimtab.store.store import Store
-from trimtab.store.txn import ABSENT, DeleteKey, Draft, Operation, Proposal, PutKey, TransactionResult
+from trimtab.store.txn import ABSENT, DeleteKey, Operation, Proposal, PutKey, StagedState, TransactionResult
 
 _RECENT_PER_CACHED_EVENT = 4
 """An object is written again a little later than its watchers read it, so more objects than events are kept decoded."""
@@ -54,8 +54,8 @@ class ObjectCommits:
     ) -> TransactionResult:
         """Write, preceded in the same transaction by the operations of `extra_writes`; each of them may refuse."""
 
-        def propose(draft: Draft) -> list[Operation]:
-            return [*(extra for extra_write in beside for extra in extra_write(draft)), operation]
+        def propose(state: StagedState) -> list[Operation]:
+            return [*(extra for extra_write in beside for extra in extra_write(state)), operation]
 
         written = await (self._store.transact(propose) if beside else self._store.commit([operation]))
         self._on_committed(served, written.events[-1])

@@ -10,7 +10,7 @@ from trimtab.api.kind import kind_of
 from trimtab.api.value import Object, Raw
 from trimtab.server.storage.object_codec import pack
 from trimtab.store.records import StoredEntry
-from trimtab.store.txn import ABSENT, DeleteKey, Draft, Operation, PutKey
+from trimtab.store.txn import ABSENT, DeleteKey, Operation, PutKey, StagedState
 
 T = TypeVar("T", bound=Object)
 
@@ -24,16 +24,16 @@ class StagedObject(NamedTuple):
 
 
 class StagedObjects:
-    """Reads objects through a draft of the store and collects changes; all are written together."""
+    """Reads objects through a state of the store and collects changes; all are written together."""
 
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
+    def __init__(self, state: StagedState) -> None:
+        self._state = state
         self._staged: dict[str, StagedObject] = {}
         self._new: dict[str, Raw] = {}
 
     def get(self, key: str) -> StagedObject | None:
         if key not in self._staged:
-            entry = self._draft.get(key)
+            entry = self._state.get(key)
             if entry is None:
                 return None
             self._staged[key] = StagedObject(entry, orjson.loads(entry.value))
@@ -45,14 +45,14 @@ class StagedObjects:
         return cast("T", kind_of(type_).decode(staged.obj)) if staged is not None and staged.obj is not None else None
 
     def list_typed(self, type_: type[T], prefix: str) -> Iterator[tuple[str, T]]:
-        for entry in self._draft.list(prefix):
+        for entry in self._state.list(prefix):
             obj = self.get_typed(type_, entry.key)
             if obj is not None:
                 yield entry.key, obj
 
     def stored_entries(self, prefix: str) -> Iterator[StoredEntry]:
         """The stored entries, without staged changes."""
-        return iter(self._draft.list(prefix))
+        return iter(self._state.list(prefix))
 
     def put(self, key: str, obj: Raw | None) -> None:
         self._staged[key] = StagedObject(self._staged[key].entry, obj, changed=True)

@@ -15,7 +15,7 @@ from trimtab.server.registry.resource_store import ResourceStore
 from trimtab.server.request.options import WriteOptions, parse_version
 from trimtab.server.resources import ObjectPath
 from trimtab.store.keys import own_key
-from trimtab.store.txn import Draft, Operation, Proposal, PutKey
+from trimtab.store.txn import Operation, Proposal, PutKey, StagedState
 
 BIND_GENERATION, BINDER = "trimtab.dev/observed-bind-revision", "trimtab.dev/scheduler-id"
 """Annotations of a Binding: the revision up to which the scheduler has seen bindings, and which scheduler it is."""
@@ -71,8 +71,8 @@ def _generation_check(pod: str, node: str, body: Raw, caller: Caller) -> Proposa
     seen = parse_version(str(annotations.get(BIND_GENERATION) or ""))
     binder = str(annotations.get(BINDER) or f"{caller.user.name}/{caller.user_agent}")
 
-    def propose(draft: Draft) -> Sequence[Operation]:
-        entry = draft.get(own_key("binds", node))
+    def propose(state: StagedState) -> Sequence[Operation]:
+        entry = state.get(own_key("binds", node))
         last = _LastBinder(*orjson.loads(entry.value)) if entry is not None else _LastBinder()
         generation = entry.mod_revision if entry is not None else 0
         last_other = last.since if last.binder == binder else generation

@@ -44,7 +44,7 @@ from trimtab.server.storage.object_codec import unpack
 from trimtab.server.storage.staged_objects import StagedObjects
 from trimtab.server.subresources.eviction_events import EventSubject, build_event, subject_of
 from trimtab.store.keys import namespace_below, object_key, own_key, resource_prefix
-from trimtab.store.txn import Draft, Operation, Proposal
+from trimtab.store.txn import Operation, Proposal, StagedState
 
 _BUDGETS: Sequence[tuple[type[PodBudget], str, str]] = (
     (PodDisruptionBudget, "policy", "poddisruptionbudgets"),
@@ -136,10 +136,10 @@ class EvictionSubresource:
         refusals: list[ApiError] = []
         costs: list[str] = []
 
-        def propose(draft: Draft) -> list[Operation]:
+        def propose(state: StagedState) -> list[Operation]:
             refusals.clear()
             costs.clear()
-            staged = StagedObjects(draft)
+            staged = StagedObjects(state)
             for pod in pods:
                 eviction = _PodEviction(staged, pod, order, several_budgets=self._several_budgets)
                 refusals.extend(eviction.evict(now))
@@ -210,8 +210,8 @@ class DirectDeletionEvents:
         if where.served.storage != "pods" or caller.user.name.startswith("system:"):
             return None
 
-        def propose(draft: Draft) -> list[Operation]:
-            simulated, staged = StagedObjects(draft), StagedObjects(draft)
+        def propose(state: StagedState) -> list[Operation]:
+            simulated, staged = StagedObjects(state), StagedObjects(state)
             now = self._clock.now()
             if simulated.get(where.key) is None:
                 return []  # the deletion itself reports that it does not exist
