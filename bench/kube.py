@@ -20,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from bench.processes import machine  # noqa: E402 - the tests directory has to be importable first
+from bench.processes import CpuSpeedProbe, machine  # noqa: E402 - the tests directory has to be importable first
 from bench.recorded import print_changes  # noqa: E402
 from kube.fleet import NAMESPACES, RealFleet, all_ready, wait_until  # noqa: E402
 
@@ -66,7 +66,7 @@ def measure(directory: Path, workloads: int, profile: str) -> dict[str, Any]:
         try:
             fleet.loop.run(prepare_fleet(fleet))
             started_at, clock, cpu = datetime.now(UTC), time.monotonic(), controllers.cpu_seconds()
-            fleet.loop.run(create_workloads(fleet, workloads))
+            loops = fleet.loop.run(create_workloads(fleet, workloads))
             seconds, spent = time.monotonic() - clock, controllers.cpu_seconds() - cpu
             time.sleep(SILENCE_SECONDS)
         finally:
@@ -78,6 +78,7 @@ def measure(directory: Path, workloads: int, profile: str) -> dict[str, Any]:
         "profile": profile,
         "seconds": round(seconds, 2),
         "cpuMsPerWorkload": round(spent * 1000 / workloads, 2),
+        "loopMs": loops,
         "requestsPerWorkload": round((sum(requests.values()) - events) / workloads, 2),
         "eventsPerWorkload": round(events / workloads, 2),
         "requests": {what: round(count / workloads, 3) for what, count in requests.most_common()},
@@ -109,8 +110,9 @@ async def prepare_fleet(fleet: RealFleet) -> None:
     await asyncio.sleep(SILENCE_SECONDS)
 
 
-async def create_workloads(fleet: RealFleet, workloads: int) -> None:
-    numbers = iter(range(workloads))
+async def create_workloads(fleet: RealFleet, workloads: int) -> dict[str, float]:
+    """Create them and wait until all are applied; returns the speed of the processor meanwhile."""
+    pace, numbers = CpuSpeedProbe(), iter(range(workloads))
 
     async def create() -> None:
         for number in numbers:
@@ -118,6 +120,7 @@ async def create_workloads(fleet: RealFleet, workloads: int) -> None:
 
     await asyncio.gather(*(create() for _ in range(CLIENTS)))
     await wait_until(lambda: all_applied(fleet, workloads))
+    return pace.stop()
 
 
 async def all_applied(fleet: RealFleet, workloads: int) -> bool:

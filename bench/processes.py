@@ -1,5 +1,6 @@
 """Server processes, and their CPU time and memory."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 
 from trimtab.cli.support.garbage_collection import SteppedCollection
 
@@ -15,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
 TIMEOUT_SECONDS = 60.0
 LOOP, LOOPS = 10_000, 101
+SECONDS_BETWEEN_LOOPS = 0.1
 
 
 def collect_garbage_as_servers_do() -> None:
@@ -107,6 +110,27 @@ def loop_milliseconds() -> float:
     began = time.thread_time()
     sum(number & 3 for number in range(LOOP))
     return (time.thread_time() - began) * 1e3
+
+
+class CpuSpeedProbe:
+    """The current speed of the processor: the CPU time of a constant loop.
+
+    On shared processors a CPU second may do twice as much work at one time as at another.
+    """
+
+    def __init__(self) -> None:
+        self._loops: list[float] = []
+        self._task = asyncio.create_task(self._run_loops())
+
+    async def _run_loops(self) -> None:
+        while True:
+            self._loops.append(loop_milliseconds())
+            await asyncio.sleep(SECONDS_BETWEEN_LOOPS)
+
+    def stop(self) -> dict[str, float]:
+        """The milliseconds of the fastest loop and of the middle one."""
+        self._task.cancel()
+        return {"best": round(min(self._loops), 3), "p50": round(median(self._loops), 3)}
 
 
 def machine() -> dict[str, object]:

@@ -1,8 +1,8 @@
-"""Propagation of Deployments to members: `python -m bench.propagate [--workloads 200 1000] [--members 3] [--long]`.
+"""Propagation of Deployments to members: `python -m bench.propagate [--workloads 200 1000] [--members 3] [--weights 6] [--long]`.
 
 The reference workload: N Deployments of 6 replicas, one policy that exists before them, static weights 1:2:3, three
-members (further ones have weight 1), no pods. `trimtab up` is one process, all members another, the client a third;
-all use TLS, and the store of the control plane syncs every commit. Prints JSON.
+members (further ones have weight 1, up to `--weights`), no pods. `trimtab up` is one process, all members another, the client
+a third; all use TLS, and the store of the control plane syncs every commit. Prints JSON.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from bench.processes import MeasuredProcess, loop_milliseconds, machine, run_process, trimtab
+from bench.processes import CpuSpeedProbe, MeasuredProcess, machine, run_process, trimtab
 
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
@@ -35,7 +35,6 @@ BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "Resource
 NAMESPACE = "bench"
 CLIENTS = 4
 TIMEOUT_SECONDS = 900.0
-LOOP_SECONDS = 0.1
 
 KARMADA: dict[int, dict[str, float]] = {
     200: {
@@ -60,6 +59,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workloads", type=int, nargs="+", default=[200, 1000])
     parser.add_argument("--members", type=int, nargs="+", default=[3])
+    parser.add_argument("--weights", type=int, help="members that the policy lists; all by default")
     parser.add_argument("--long", action="store_true", help="also 10,000 workloads, and 20 and 100 members")
     parser.add_argument("--serve-members", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
@@ -72,15 +72,17 @@ def main(arguments: list[str]) -> None:
         cells += [(10_000, 3), (1000, 20), (1000, 100)]
     print(
         json.dumps(
-            {"part": "propagate", "machine": machine(), "cells": [measure_cell(*one) for one in cells]}, indent=1
+            {"part": "propagate", "machine": machine(), "cells": [measure_cell(*one, given.weights) for one in cells]},
+            indent=1,
         )
     )
 
 
-def measure_cell(workloads: int, members: int) -> dict[str, Any]:
+def measure_cell(workloads: int, members: int, weights: int | None) -> dict[str, Any]:
     """Measure one cell; prints its parameters first, because long ones take minutes."""
-    print(f"{workloads} workloads, {members} members", file=sys.stderr, flush=True)
-    return cell(workloads, members)
+    listed = min(weights or members, members)
+    print(f"{workloads} workloads, {members} members, {listed} in the policy", file=sys.stderr, flush=True)
+    return cell(workloads, members, listed)
 
 
 async def serve_members(count: int, directory: Path) -> None:
@@ -100,7 +102,7 @@ def name_of(number: int) -> str:
     return f"member{number}"
 
 
-def cell(workloads: int, members: int) -> dict[str, Any]:
+def cell(workloads: int, members: int, weights: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as folder:
         here = Path(folder)
         serving = [sys.executable, "-m", "bench.propagate", "--serve-members", str(members), "--directory", folder]
@@ -110,24 +112,30 @@ def cell(workloads: int, members: int) -> dict[str, Any]:
                 trimtab("up", "--no-fleet", "--port", "0", "--data-dir", f"{folder}/host"), here / "up.log"
             ) as up:
                 up.wait_for("KUBECONFIG")
-                return asyncio.run(PropagationRun(here, up, far, workloads, members).measure())
+                return asyncio.run(PropagationRun(here, up, far, workloads, members, weights).measure())
 
 
 class PropagationRun:
     """One measurement from the client's point of view."""
 
     def __init__(
-        self, directory: Path, up: MeasuredProcess, members_process: MeasuredProcess, workloads: int, members: int
+        self,
+        directory: Path,
+        up: MeasuredProcess,
+        members_process: MeasuredProcess,
+        workloads: int,
+        members: int,
+        weights: int,
     ) -> None:
         self._directory, self._up, self._members_process = directory, up, members_process
-        self._workloads, self._members = workloads, members
+        self._workloads, self._members, self._weights = workloads, members, weights
         self._host = KubeClient(load(directory / "host" / "kubeconfig"))
 
     async def measure(self) -> dict[str, Any]:
         try:
             await self._join_all()
             await self._host.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
-            await self._host.create(POLICIES, policy(self._members))
+            await self._host.create(POLICIES, policy(self._weights))
             await asyncio.sleep(1)
             found = await self._measure_propagation()
             found["deleteSeconds"] = round(await self._measure_deletion(), 1)
@@ -171,12 +179,13 @@ class PropagationRun:
         return {
             "workloads": self._workloads,
             "members": self._members,
+            "weights": self._weights,
             "seconds": round(seconds, 2),
             "workloadsPerSecond": round(self._workloads / seconds, 1),
             "createdAfterSeconds": round(created, 2),
             "latencySeconds": {"p50": percentile(latencies, 50), "p99": percentile(latencies, 99)},
             "cpuMsPerWorkload": round(cpu / self._workloads * 1e3, 2),
-            "loopMs": {"best": loops[0], "p50": percentile(loops, 50)},
+            "loopMs": loops,
             "membersCpuMsPerWorkload": round(far / self._workloads * 1e3, 2),
             "writesPerWorkload": round((await self._revision() - before - event_count) / self._workloads, 2),
             "eventsPerWorkload": round(event_count / self._workloads, 2),
@@ -222,27 +231,6 @@ class PropagationRun:
         return False
 
 
-class CpuSpeedProbe:
-    """The current speed of the processor: the CPU time of a constant loop.
-
-    On shared processors a CPU second may do twice as much work at one time as at another.
-    """
-
-    def __init__(self) -> None:
-        self._loops: list[float] = []
-        self._task = asyncio.create_task(self._run_loops())
-
-    async def _run_loops(self) -> None:
-        while True:
-            self._loops.append(round(loop_milliseconds(), 2))
-            await asyncio.sleep(LOOP_SECONDS)
-
-    def stop(self) -> list[float]:
-        """The milliseconds of each loop, fastest first."""
-        self._task.cancel()
-        return sorted(self._loops)
-
-
 def percentile(values: list[float], percent: int) -> float:
     return round(sorted(values)[min(len(values) - 1, len(values) * percent // 100)], 2)
 
@@ -276,7 +264,7 @@ def deployment(number: int) -> dict[str, Any]:
 
 
 def policy(members: int) -> dict[str, Any]:
-    """Static weights 1:2:3; with more members six of them get one replica each."""
+    """Static weights 1:2:3; where more members are listed, six of them get one replica each."""
     weights = [
         {"targetCluster": {"clusterNames": [name_of(number)]}, "weight": number if members <= 3 else 1}
         for number in range(1, members + 1)

@@ -1,8 +1,8 @@
 """Ratios of the figures of a run to those of the version before, which are in `bench/data/recorded.json`.
 
-Every part prints the CPU time of a constant loop (`machine.loopMs`). CPU times are divided by it before they are compared,
-because a CPU second is worth less while other processes use the same core; rates per CPU second are multiplied by it. Counts
-and memory are compared as they are.
+Every part prints the CPU time of a constant loop (`machine.loopMs`, or `loopMs` if it was measured during the run). CPU times
+are divided by it before they are compared, because a CPU second is worth less while other processes use the same core; rates per
+CPU second are multiplied by it. Counts and memory are compared as they are.
 `python -m bench.recorded PART FILE` records the figures in a file of results as the version to compare with.
 """
 
@@ -18,6 +18,7 @@ RATE_NAMES = ("cold", "warm", "churning", "controller", "PerCpuSecond")
 """Decisions or pods per CPU second: the more, the better."""
 IGNORED = (
     "machine",
+    "loopMs",
     "karmada",
     "published",
     "aims",
@@ -79,7 +80,8 @@ def changes_of(before: Mapping[str, Any], found: Mapping[str, Any]) -> list[Chan
 
 
 def _loop_of(found: Mapping[str, Any]) -> float:
-    return float(found.get("machine", {}).get("loopMs") or 0)
+    during = found.get("loopMs", {}).get("p50")
+    return float(during or found.get("machine", {}).get("loopMs") or 0)
 
 
 def print_changes(part: str, found: Mapping[str, Any], out: TextIO) -> None:
