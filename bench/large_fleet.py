@@ -3,8 +3,9 @@
 Lean clusters, each workload with ten replicas in three of them, created in batches on the virtual clock. After every batch
 one line of JSON is appended to the file of samples: workloads, CPU and wall seconds so far, memory. `--seconds` ends the
 creation early, so that a busy machine gives figures for a smaller fleet. Then the fleet is left alone for two virtual minutes (in
-the first one clusters still report the load of the last workloads), and the controllers are restarted: with what they saved, and with `--whole` once more without, which reconciles everything.
-Prints JSON; exits with 1 if replicas are missing or a restart writes.
+the first one clusters still report the load of the last workloads), and the controllers are restarted: with what they saved, and
+with `--whole` once more without, which reconciles everything. With `--lose-region` a fifth of the clusters then goes dark and
+returns, under a DisruptionBudget of one unavailable replica. Prints JSON; exits with 1 if replicas are missing or a restart writes.
 """
 
 import argparse
@@ -20,12 +21,15 @@ from typing import Any
 
 from bench.embedded_fleet import MeasuredFleet, WorkloadShape, fleet_plan, resident_mebibytes
 from bench.processes import collect_garbage_as_servers_do, machine
+from bench.scale import FleetChapters, create_budget
 
 from trimtab.clock import run_virtually
 
 SHAPE = WorkloadShape(replicas=10, clusters=3, group_size=40)
 BATCH = 1000
 IDLE_SECONDS = 60.0
+SETTINGS = {"eviction-rate": 20.0}
+"""Evictions per second; with the default of 1.5 a region with 100,000 workloads would take eleven hours."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -35,6 +39,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--seconds", type=float, default=36_000, help="create no further batch after so many seconds")
     parser.add_argument("--samples", type=Path, default=Path("bench/results/large_fleet.jsonl"))
     parser.add_argument("--whole", action="store_true", help="also restart without a state file")
+    parser.add_argument("--lose-region", action="store_true", help="a region goes dark and returns")
     given = parser.parse_args(arguments)
     given.samples.parent.mkdir(parents=True, exist_ok=True)
     collect_garbage_as_servers_do()
@@ -76,7 +81,7 @@ class Samples:
 async def measure(given: argparse.Namespace, state_file: Path, samples: Samples) -> dict[str, Any]:
     clusters, workloads = given.clusters, given.workloads
     plan = fleet_plan(clusters, cpu="640", shape=SHAPE)
-    fleet = await MeasuredFleet.start(clusters, plan, SHAPE, state_file=state_file)
+    fleet = await MeasuredFleet.start(clusters, plan, SHAPE, SETTINGS, state_file)
     samples.add("started", clusters=clusters, stepCpuSeconds=round(fleet.steps["start"].cpu_seconds, 1))
     await fleet.prepare()
     samples.add("prepared")
@@ -97,11 +102,15 @@ async def measure(given: argparse.Namespace, state_file: Path, samples: Samples)
     restarts = [
         await restart(fleet, state_file, samples, is_whole=is_whole) for is_whole in (False, True)[: 1 + given.whole]
     ]
+    chapters = await lose_region(fleet, first, samples) if given.lose_region else {}
+    if chapters:
+        ready = await fleet.ready_replicas()
     await fleet.stop()
     return {
         "clusters": clusters,
         "workloads": first,
         "readyReplicas": ready,
+        "chapters": chapters,
         "idlePercentOfACore": [one["percentOfACore"] for one in idle],
         "restarts": restarts,
         "residentMiB": round(resident_mebibytes()),
@@ -129,6 +138,18 @@ async def restart(fleet: MeasuredFleet, state_file: Path, samples: Samples, *, i
         stateMiB=round(size / (1 << 20), 1),
         writes=stop.writes + start.writes,
     )
+
+
+async def lose_region(fleet: MeasuredFleet, workloads: int, samples: Samples) -> dict[str, Any]:
+    """The figures of two chapters of `bench.scale` in this fleet."""
+    await create_budget(fleet)
+    await fleet.settle()
+    chapters = FleetChapters(fleet, workloads)
+    found = {}
+    for name, run in (("region dark", chapters.lose_region), ("recovery", chapters.restore_region)):
+        found[name] = await chapters.measure(name, run)
+        samples.add(name, **{key: value for key, value in found[name].items() if key != "residentMiB"})
+    return found
 
 
 def size_of(path: Path, *, remove: bool) -> int:

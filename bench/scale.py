@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from bench.embedded_fleet import (
     CLUSTERS,
@@ -30,6 +30,7 @@ from trimtab.api.kinds.disruption import Move
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.client.client import Resource
 from trimtab.clock import run_virtually
+from trimtab.controllers.movement.cluster_departure import USES
 from trimtab.simulate.lean.member import LeanMember
 
 BUDGETS = Resource("trimtab.dev", "v1alpha1", "disruptionbudgets", "DisruptionBudget")
@@ -55,8 +56,7 @@ def main(arguments: Sequence[str]) -> None:
 async def run_chapters(clusters: int, workloads: int, samples: Path) -> dict[str, Any]:
     fleet = await MeasuredFleet.start(clusters)
     await fleet.prepare()
-    budget = {"target": "Workloads", "selector": {}, "maxUnavailable": 1}
-    await fleet.client.create(BUDGETS, new_object(BUDGETS, "careful", budget, NAMESPACE))
+    await create_budget(fleet)
     chapters = FleetChapters(fleet, workloads)
     runs: dict[str, Callable[[], Awaitable[None]]] = {
         "create": lambda: fleet.create(workloads),
@@ -74,6 +74,12 @@ async def run_chapters(clusters: int, workloads: int, samples: Path) -> dict[str
     ready = await fleet.ready_replicas()
     await fleet.stop()
     return {"clusters": clusters, "workloads": workloads, "readyReplicas": ready, "chapters": figures}
+
+
+async def create_budget(fleet: MeasuredFleet) -> None:
+    """Allow one unavailable replica per workload."""
+    budget = {"target": "Workloads", "selector": {}, "maxUnavailable": 1}
+    await fleet.client.create(BUDGETS, new_object(BUDGETS, "careful", budget, NAMESPACE))
 
 
 def new_object(resource: Resource, name: str, spec: dict[str, Any], namespace: str = "") -> dict[str, Any]:
@@ -156,14 +162,12 @@ class FleetChapters:
         return bool(status.get("finishTime"))
 
     async def _wait_until_empty(self, names: Sequence[str]) -> None:
-        """Wait until no workload is placed in these clusters."""
-        gone = frozenset(names)
+        """Wait until no workload is placed in these clusters or being evicted from them."""
 
         async def is_empty() -> bool:
             assert self._fleet.fleet.plane is not None
-            entries = self._fleet.fleet.plane.cache.table_of(ResourceBinding).entries.values()
-            placed = (cast("ResourceBinding", entry.typed).spec.clusters for entry in entries)
-            return not any(target.name in gone for clusters in placed for target in clusters)
+            bindings = self._fleet.fleet.plane.cache.table_of(ResourceBinding)
+            return not any(bindings.count_by_index(USES, name) for name in names)
 
         await self._fleet.wait_until(is_empty)
         await self._fleet.settle()
