@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import pytest
 from aiohttp import web
@@ -147,3 +148,21 @@ def test_redirect_is_an_error_and_not_followed(proxied: bool) -> None:
     run_with_server(handle, scenario)
     assert "/elsewhere" not in paths
     assert len(paths) == 3
+
+
+@pytest.mark.parametrize("name", ["web", "web-0.a_b~c", "system:node", "50%", "a b", "é", "a?b#c", "a\tb", ""])
+@pytest.mark.parametrize("value", ["app", "a-b_c.d~e", "app=web,tier in (a, b)", "a/b", "50%+1", "é", "a\r\nb", "a&b=c"])
+def test_request_target_is_escaped_where_it_has_to_be(name: str, value: str) -> None:
+    seen: list[str] = []
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        seen.append(request.raw_path)
+        return web.json_response(pod())
+
+    async def replace(client: KubeClient) -> None:
+        metadata = {"namespace": "shop", "name": name}
+        await client.replace(PODS, {"metadata": metadata}, manager=value)
+
+    run_with_server(handle, replace)
+    path = quote(PODS.path("shop", name), safe="/:@!$&'()*+,;=~")
+    assert seen == [f"{path}?{urlencode({'fieldManager': value})}"]
