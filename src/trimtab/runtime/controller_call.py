@@ -45,15 +45,12 @@ class ControllerCall:
 
         `faults` are those of the last attempts; the fault of a deleted object is removed.
         """
-        return [
-            (
-                key,
-                effects
-                if effects is None or (draft := self._drafts.find(key)) is None
-                else with_creation(effects, draft),
-            )
-            for key, effects in self._results(keys, faults)
-        ]
+        results = self._results(keys, faults)
+        return [self._with_creation(*result) for result in results] if self._drafts.by_key else results
+
+    def _with_creation(self, key: Key, effects: list[Effect] | None) -> ReconcileResult:
+        draft = self._drafts.find(key)
+        return key, effects if effects is None or draft is None else with_creation(effects, draft)
 
     def _results(self, keys: list[Key], faults: dict[Key, ReconcileFault]) -> list[ReconcileResult]:
         self.count += len(keys)

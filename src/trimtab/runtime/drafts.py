@@ -41,7 +41,8 @@ class DraftQueue:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._drafts: dict[Key, Draft] = {}
+        self.by_key: dict[Key, Draft] = {}
+        """Only this class changes it; it is nearly always empty, and then nobody has to ask for a draft."""
         self._enqueue: Callable[[Key], None] | None = None
 
     def open(self, enqueue: Callable[[Key], None]) -> None:
@@ -57,22 +58,22 @@ class DraftQueue:
             return False
         kind = kind_of(wanted)
         key = Key(kind.id, wanted.namespace, wanted.name)
-        if key in self._drafts:
+        if key in self.by_key:
             raise Conflict("another draft of this object is being created", kind=kind.plural, name=wanted.name)
         entry = CacheEntry(to_wire(wanted), kind)
         entry.typed = wanted
         created = asyncio.get_running_loop().create_future()
-        self._drafts[key] = Draft(wanted, entry, created)
+        self.by_key[key] = Draft(wanted, entry, created)
         self._enqueue(key)
         try:
             await created
         finally:
-            del self._drafts[key]
+            del self.by_key[key]
         return True
 
     def find(self, key: Key) -> Draft | None:
         """The draft with this key, as long as the cache has no such object."""
-        draft = self._drafts.get(key)
+        draft = self.by_key.get(key)
         if draft is None:
             return None
         table = self._cache.by_id.get(key.kind)
@@ -80,13 +81,13 @@ class DraftQueue:
 
     def finish(self, key: Key) -> None:
         """The object was created."""
-        draft = self._drafts.get(key)
+        draft = self.by_key.get(key)
         if draft is not None and not draft.created.done():
             draft.created.set_result(None)
 
     def end(self, key: Key, failure: BaseException | None = None) -> None:
         """The reconcile of the key has ended: whoever waits for an object that was not created tries again."""
-        draft = self._drafts.get(key)
+        draft = self.by_key.get(key)
         if draft is not None and not draft.created.done():
             draft.created.set_exception(
                 failure or Conflict("its draft was not created", kind=kind_of(draft.wanted).plural, name=key.name)

@@ -195,7 +195,8 @@ class Reconciler:
         """The reconcile of the key has ended: the key may be reconciled again."""
         if self._times is not None:
             self._times.end(key, had_effects=had_effects)
-        self._drafts.end(key)
+        if self._drafts.by_key:
+            self._drafts.end(key)
         self.queue.done(key)
 
     def _observe_failure(self, key: Key, reason: str) -> None:
@@ -231,7 +232,7 @@ class Reconciler:
 
     async def _execute_effects(self, key: Key, effects: list[Effect]) -> None:
         try:
-            if (draft := self._drafts.find(key)) is None:
+            if not self._drafts.by_key or (draft := self._drafts.find(key)) is None:
                 await self._effects.execute_all(key, effects)
             else:
                 await self._create(key, draft, effects)
