@@ -82,6 +82,11 @@ _PRUNERS: dict[str, Callable[[Raw], Raw]] = {
 
 def prune(obj: Raw) -> Raw:
     """`obj` as it goes into a Work: without status and the fields that its own API server owns."""
-    obj = without_value(_remove_keys(obj, ("metadata",), _SERVER_METADATA), "status")
-    prune_kind = _PRUNERS.get(string_at(obj, "kind"))
+    metadata, kind = obj.get("metadata"), obj.get("kind")
+    if isinstance(metadata, dict) and not _SERVER_METADATA.isdisjoint(metadata):
+        kept = {key: value for key, value in metadata.items() if key not in _SERVER_METADATA}
+        obj = {**obj, "metadata": kept}
+    if "status" in obj:
+        obj = without_value(obj, "status")
+    prune_kind = _PRUNERS.get(kind) if isinstance(kind, str) else None
     return prune_kind(obj) if prune_kind else obj
