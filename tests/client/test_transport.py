@@ -151,7 +151,9 @@ def test_redirect_is_an_error_and_not_followed(proxied: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["web", "web-0.a_b~c", "system:node", "50%", "a b", "é", "a?b#c", "a\tb", ""])
-@pytest.mark.parametrize("value", ["app", "a-b_c.d~e", "app=web,tier in (a, b)", "a/b", "50%+1", "é", "a\r\nb", "a&b=c"])
+@pytest.mark.parametrize(
+    "value", ["app", "a-b_c.d~e", "app=web,tier in (a, b)", "a/b", "50%+1", "é", "a\r\nb", "a&b=c"]
+)
 def test_request_target_is_escaped_where_it_has_to_be(name: str, value: str) -> None:
     seen: list[str] = []
 

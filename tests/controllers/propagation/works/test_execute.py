@@ -2,11 +2,12 @@
 
 from datetime import timedelta
 
+import pytest
 from builders import NOON, binding, cluster, deployment, works_by_cluster
 from views import FakeView
 
 from trimtab.api.kinds.work import Work
-from trimtab.api.profile import TRIMTAB, UPSTREAM
+from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.api.value import Condition
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, is_condition_true
@@ -51,12 +52,17 @@ def object_in_member(work, **changes):
     return {**manifest, "metadata": metadata, **changes}
 
 
-def test_missing_object_is_created_with_events() -> None:
+@pytest.mark.parametrize(
+    ("profile", "about"), [(TRIMTAB, ["Deployment"]), (UPSTREAM, ["Work", "Deployment"])], ids=["trimtab", "upstream"]
+)
+def test_missing_object_is_created_with_events(profile: Profile, about: list[str]) -> None:
     work = work_for()
-    effects = list(execute(work, view(cluster("m1"), work)))
+    effects = list(execute(work, view(cluster("m1"), work, profile=profile)))
     (write,) = [w for w in effects if isinstance(w, InCluster)]
     assert write.effect == Ensure(work.spec.workload.manifests[0])
-    assert [w.reason for w in effects if isinstance(w, RecordEvent)] == ["SyncSucceed", "SyncSucceed"]
+    events = [w for w in effects if isinstance(w, RecordEvent)]
+    assert [event.about.kind for event in events] == about
+    assert {event.reason for event in events} == {"SyncSucceed"}
 
 
 def test_namespace_is_written_before_what_a_work_lists_ahead_of_it() -> None:
@@ -185,7 +191,9 @@ def test_write_refused_by_member_is_reported_and_retried() -> None:
 def test_suspended_work_is_not_applied() -> None:
     work = work_for()
     work = work.but(spec=work.spec.but(suspend_dispatching=True))
-    (updated, event) = execute(work, view(cluster("m1"), work))
+    (updated,) = execute(work, view(cluster("m1"), work))
+    assert find_condition(updated.status.conditions, "Dispatching").reason == "SuspendDispatching"
+    (updated, event) = execute(work, view(cluster("m1"), work, profile=UPSTREAM))
     assert find_condition(updated.status.conditions, "Dispatching").reason == "SuspendDispatching"
     assert event.reason == "WorkDispatching"
 
@@ -203,10 +211,11 @@ def test_work_suspended_after_apply_still_reports_status() -> None:
 
 def test_unready_cluster_causes_requeue() -> None:
     work = work_for()
-    updated, event, requeue = execute(work, view(cluster("m1", ready="False"), work))
+    updated, requeue = execute(work, view(cluster("m1", ready="False"), work))
     assert {c.type: c.status for c in updated.status.conditions} == {"Dispatching": "True"}
-    assert event.reason == "WorkDispatching"
     assert isinstance(requeue, RequeueAfter)
+    _, event, _ = execute(work, view(cluster("m1", ready="False"), work, profile=UPSTREAM))
+    assert event.reason == "WorkDispatching"
 
 
 def deleted_work(work):

@@ -6,16 +6,19 @@ from views import FakeView
 
 from controllers.propagation.works.test_execute import object_in_member, work_for
 from trimtab.api.kinds.work import Work
+from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition
-from trimtab.controllers.contract import Ensure, ReconcileFault, RecordEvent
+from trimtab.controllers.contract import Ensure, ReconcileFault, RecordEvent, RememberInProcess
 from trimtab.controllers.propagation.works.work_delivery import ManifestDelivery
 from trimtab.controllers.propagation.works.work_report import (
+    REFLECTED,
     is_lost_race,
     report_problems,
     report_status,
     with_dispatching,
 )
+from trimtab.interpret.interpreter import Interpreter
 
 WORK = work_for()
 MANIFEST = WORK.spec.workload.manifests[0]
@@ -67,6 +70,39 @@ def test_an_applied_work_has_the_status_of_every_object_that_was_seen() -> None:
     assert applied is not None
     assert applied.status == "True"
     assert len(written.status.manifest_statuses) == 1
+
+
+def failing_interpreter() -> Interpreter:
+    script = {"luaScript": "function InterpretHealth(observed) error('no') end"}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment"}
+    customizations = {"healthInterpretation": script}
+    return Interpreter.of(
+        [{"metadata": {"name": "failing"}, "spec": {"target": target, "customizations": customizations}}]
+    )
+
+
+@pytest.mark.parametrize(
+    ("profile", "interpreter", "reasons"),
+    [
+        (TRIMTAB, Interpreter.of(), []),
+        (TRIMTAB, failing_interpreter(), ["InterpretHealthFailed"]),
+        (UPSTREAM, Interpreter.of(), ["WorkDispatching", "ReflectStatusSucceed", "InterpretHealthSucceed"]),
+    ],
+    ids=["trimtab", "failing", "upstream"],
+)
+def test_reported_versions_are_remembered_where_they_have_events(
+    profile: Profile, interpreter: Interpreter, reasons: list[str]
+) -> None:
+    conditions = with_dispatching(WORK, NOON, suspended=False)
+    view = FakeView(profile=profile, interpreter=interpreter)
+    _, *others = report_status(WORK, [item()], conditions, view)
+    assert [other.reason for other in others if isinstance(other, RecordEvent)] == reasons
+    remembered = [other for other in others if isinstance(other, RememberInProcess)]
+    assert [other.topic for other in remembered] == ([REFLECTED] if reasons else [])
+    for memory in remembered:
+        view.memory[memory.topic, memory.key] = memory.value
+    _, *again = report_status(WORK, [item()], conditions, view)
+    assert not [other for other in again if isinstance(other, RecordEvent) and other.reason != "WorkDispatching"]
 
 
 def test_a_suspended_work_says_so() -> None:

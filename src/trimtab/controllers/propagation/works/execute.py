@@ -133,7 +133,7 @@ def sync_to_member(work: Work, cluster: Cluster, view: View) -> Iterator[Effect]
         return
     if not is_ready(cluster):
         now = view.now.replace(microsecond=0)
-        yield from update_status(work, work.status.but(conditions=with_dispatching(work, now, suspended=False)))
+        yield from update_status(work, work.status.but(conditions=with_dispatching(work, now, suspended=False)), view)
         yield RequeueAfter(NOT_READY_SECONDS)
         return
     checks = access_checks(work, cluster)
@@ -172,7 +172,7 @@ def write_differences(work: Work, deliveries: list[ManifestDelivery], cluster: C
             yield InCluster(cluster.name, item.write)
             yield RememberInProcess(SENT, (cluster.name, item.ref), fingerprint(prune(item.write.wanted)))
         if item.write is not None or (fresh and not item.problem):
-            yield from success_events(work, item, cluster)
+            yield from success_events(work, item, cluster, view)
     if fresh:
         yield RememberInProcess(SYNCED, well_known.ref_of(work), work.metadata.generation)
 
@@ -194,7 +194,7 @@ def report_suspended(work: Work, cluster: Cluster, conditions: tuple[Condition, 
     there = [raw for raw in found if raw is not None and not isinstance(raw, NotFetched) and is_managed_here(raw, view)]
     applied = is_condition_true(work.status.conditions, "Applied")
     if not applied or not is_ready(cluster) or len(there) != len(refs):
-        yield from update_status(work, work.status.but(conditions=conditions))
+        yield from update_status(work, work.status.but(conditions=conditions), view)
         return
     deliveries = [
         ManifestDelivery(ref, manifest, raw, None, "")

@@ -1,4 +1,7 @@
-"""Reports in a Work what happened to its manifests: conditions, statuses and events."""
+"""Reports in a Work what happened to its manifests: conditions, statuses and events.
+
+Routine events are not even made where they are not recorded: with those of `work_status.py`, each Work has four.
+"""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -16,7 +19,7 @@ SOURCE = "execution-controller"
 SYNCED: Topic[Ref, int] = Topic("synced")
 """The generation of a Work for which events were recorded."""
 REFLECTED: Topic[Ref, tuple[str | None, ...]] = Topic("reflected")
-"""The versions of the objects of a Work for which events were recorded."""
+"""The versions of the objects of a Work for which events were recorded, where there were any."""
 LOST_RACE_REASONS = ("AlreadyExists", "Conflict")
 """Another writer was first: not a failure to report, the next reconcile sees the new object."""
 
@@ -33,7 +36,7 @@ def report_problems(work: Work, deliveries: list[ManifestDelivery], cluster: Clu
     now = view.now.replace(microsecond=0)
     failed = new_condition("Applied", "False", "AppliedFailed", message, now)
     conditions = with_condition(with_dispatching(work, now, suspended=False), failed)
-    yield from update_status(work, work.status.but(conditions=conditions))
+    yield from update_status(work, work.status.but(conditions=conditions), view)
     if view.profile.record_routine_events or is_new_failure(work, failed):
         yield from failure_events(work, deliveries, cluster, error)
 
@@ -60,16 +63,20 @@ def report_status(
         statuses.append(status)
         events += reflected
     wanted = WorkStatus(conditions=with_condition(conditions, applied), manifest_statuses=tuple(statuses))
-    yield from update_status(work, wanted)
+    yield from update_status(work, wanted, view)
+    if not events:
+        return
     versions = tuple(item.seen["metadata"].get("resourceVersion") for item in deliveries if item.seen is not None)
     if view.recall(REFLECTED, own) != versions:
         yield from events
         yield RememberInProcess(REFLECTED, own, versions)
 
 
-def update_status(work: Work, status: WorkStatus) -> Iterator[Effect]:
+def update_status(work: Work, status: WorkStatus, view: View) -> Iterator[Effect]:
     if status != work.status:
         yield work.but(status=status)
+        if not view.profile.record_routine_events:
+            return
         before = find_condition(work.status.conditions, "Dispatching")
         after = find_condition(status.conditions, "Dispatching")
         if after is not None and (before is None or before.status != after.status):
@@ -96,9 +103,10 @@ def template_of(item: ManifestDelivery) -> Ref:
     return Ref(item.ref.api_version, item.ref.kind, item.ref.namespace, item.ref.name, uid)
 
 
-def success_events(work: Work, item: ManifestDelivery, cluster: Cluster) -> Iterator[RecordEvent]:
-    text = f"Sync work({work.namespace}/{work.name}) to cluster({cluster.name}) successful."
-    yield RecordEvent(well_known.ref_of(work), "SyncSucceed", text, SOURCE, routine=True)
+def success_events(work: Work, item: ManifestDelivery, cluster: Cluster, view: View) -> Iterator[RecordEvent]:
+    if view.profile.record_routine_events:
+        text = f"Sync work({work.namespace}/{work.name}) to cluster({cluster.name}) successful."
+        yield RecordEvent(well_known.ref_of(work), "SyncSucceed", text, SOURCE, routine=True)
     name = f"{item.ref.namespace}/{item.ref.name}"
     text = f"Successfully applied resource({name}) to cluster {cluster.name}"
     yield RecordEvent(template_of(item), "SyncSucceed", text, SOURCE)

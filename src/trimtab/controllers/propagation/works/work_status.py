@@ -25,20 +25,19 @@ def reflect_status(
     about: Ref, identifier: ResourceIdentifier, seen: Raw, view: View
 ) -> tuple[ManifestStatus, list[RecordEvent]]:
     """The status and health of one object, with the events about its Work that report the interpretation."""
-    interpreter = view.interpreter
+    interpreter, records_routine = view.interpreter, view.profile.record_routine_events
     name = f"{identifier.kind}/{identifier.namespace}/{identifier.name}"
     events = []
     try:
         status = interpreter.reflect(seen)
-        events.append(
-            RecordEvent(
-                about, "ReflectStatusSucceed", f"Reflect status for object({name}) succeed.", SOURCE, routine=True
-            )
-        )
     except InterpreterError as fault:
         status = None
         text = f"Reflect status for object({name}) failed, err: {fault}."
         events.append(RecordEvent(about, "ReflectStatusFailed", text, SOURCE, "Warning"))
+    else:
+        if records_routine:
+            text = f"Reflect status for object({name}) succeed."
+            events.append(RecordEvent(about, "ReflectStatusSucceed", text, SOURCE, routine=True))
     health = "Healthy"  # upstream reports kinds without a health interpretation as healthy
     if interpreter.interprets((seen["apiVersion"], seen["kind"]), Operation.HEALTH):
         try:
@@ -48,6 +47,7 @@ def reflect_status(
             text = f"Interpret health of object({name}) failed, err: {fault}."
             events.append(RecordEvent(about, "InterpretHealthFailed", text, SOURCE, "Warning"))
         else:
-            text = f"Interpret health of object({name}) as {health.lower()}."
-            events.append(RecordEvent(about, "InterpretHealthSucceed", text, SOURCE, routine=True))
+            if records_routine:
+                text = f"Interpret health of object({name}) as {health.lower()}."
+                events.append(RecordEvent(about, "InterpretHealthSucceed", text, SOURCE, routine=True))
     return ManifestStatus(identifier=identifier, status=status, health=health), events
