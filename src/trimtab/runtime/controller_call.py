@@ -37,25 +37,23 @@ class ControllerCall:
             return draft.entry
         return entry
 
-    def _profile_of(self, key: Key, entry: CacheEntry | None) -> Profile:
-        return self._state.profile_in(profile_namespace(entry.raw) if entry is not None else key.namespace)
-
     def reconcile(self, keys: list[Key], faults: dict[Key, ReconcileFault]) -> list[ReconcileResult]:
         """Call the controller for these keys; an exception in it is logged and never ends the loop.
 
         `faults` are those of the last attempts; the fault of a deleted object is removed.
         """
-        results = self._results(keys, faults)
+        self.count += len(keys)
+        if self._controller.batch == 1:
+            results = [self._reconcile_one(key, faults) for key in keys]
+        else:
+            results = self._reconcile_batch(keys)
         return [self._with_creation(*result) for result in results] if self._drafts.by_key else results
 
     def _with_creation(self, key: Key, effects: list[Effect] | None) -> ReconcileResult:
         draft = self._drafts.find(key)
         return key, effects if effects is None or draft is None else with_creation(effects, draft)
 
-    def _results(self, keys: list[Key], faults: dict[Key, ReconcileFault]) -> list[ReconcileResult]:
-        self.count += len(keys)
-        if self._controller.batch == 1:
-            return [self._reconcile_one(key, faults) for key in keys]
+    def _reconcile_batch(self, keys: list[Key]) -> list[ReconcileResult]:
         with LoggedFailure(log, "%s failed on a batch from %s", self._controller.name, keys[0], names=LOG_FIELDS):
             try:
                 return list(self._effects_of_batch(keys).items())
@@ -76,9 +74,9 @@ class ControllerCall:
         if entry is None:
             faults.pop(key, None)
             on_deleted = self._controller.on_deleted
-            view = LiveView(self._state, profile=self._profile_of(key, None))
+            view = LiveView(self._state, profile=self._state.profile_in(key.namespace))
             return list(on_deleted(key, view)) if on_deleted is not None else []
-        view = LiveView(self._state, faults.get(key), self._profile_of(key, entry))
+        view = LiveView(self._state, faults.get(key), self._state.profile_in(profile_namespace(entry.raw)))
         effects = self._controller.reconcile(subject_of(entry, self._controller), view)
         if view.profile.record_routine_events:
             return list(effects)
@@ -93,7 +91,7 @@ class ControllerCall:
             if entry := self.find(key):
                 subject = subject_of(entry, self._controller)
                 by_subject[id(subject)] = key
-                profile = self._profile_of(key, entry)
+                profile = self._state.profile_in(profile_namespace(entry.raw))
                 by_profile.setdefault(profile.name, (profile, []))[1].append(subject)
         for profile, subjects in by_profile.values():
             view = LiveView(self._state, profile=profile)

@@ -185,8 +185,9 @@ class Reconciler:
         while effects and (type(first := effects[0]) is RememberInProcess or type(first) is ReserveCapacity):
             self._effects.execute_in_memory(key, first)
             del effects[0]
-        if [effect for effect in effects if type(effect) is not RequeueAfter]:
-            return False
+        for effect in effects:
+            if type(effect) is not RequeueAfter:
+                return False
         self._record_success(key, effects)
         self._end(key)
         return True
@@ -207,9 +208,9 @@ class Reconciler:
         """Clear the fault and the back-off of the key, and requeue it after the shortest requested time."""
         self._faults.pop(key, None)
         self.queue.reset_backoff(key)
-        delays = [effect.seconds for effect in effects if type(effect) is RequeueAfter]
-        if delays:
-            self.queue.add_after(key, min(delays))
+        for effect in effects:
+            if type(effect) is RequeueAfter:
+                self.queue.add_after(key, effect.seconds)
 
     def _execute(self, results: list[tuple[Key, list[Effect]]]) -> Coroutine[Any, Any, None]:
         return self._execute_one(*results[0]) if len(results) == 1 else self._execute_all(results)
