@@ -250,7 +250,7 @@ MUTANTS = (
     Mutant(
         "Two drafts of one object are not created at once.",
         "runtime/drafts.py",
-        "if key in self._drafts:",
+        "if key in self.by_key:",
         "if False:",
         ("runtime/test_drafts.py",),
     ),
