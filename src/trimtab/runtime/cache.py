@@ -371,8 +371,9 @@ class Table:
 
     def _update_indexes(self, old: CacheEntry | None, new: CacheEntry | None) -> None:
         self.change_count += 1
+        name = (new or cast("CacheEntry", old)).name
         if self._saved_indexes.is_used:
-            self._saved_indexes.note_change((new or cast("CacheEntry", old)).name)
+            self._saved_indexes.note_change(name)
         for index, names_by_value in self._indexes.values():
             old_values: Iterable[str] = index.values(old.typed) if old else ()
             new_values: Iterable[str] = index.values(new.typed) if new else ()
@@ -380,15 +381,16 @@ class Table:
                 continue
             before, after = set(old_values), set(new_values)
             for value in before - after:
-                names_by_value[value].discard(cast("CacheEntry", old).name)
+                names_by_value[value].discard(name)
                 if not names_by_value[value]:
                     del names_by_value[value]
             for value in after - before:
-                names_by_value.setdefault(value, set()).add(cast("CacheEntry", new).name)
+                names_by_value.setdefault(value, set()).add(name)
 
     def by_index(self, index: Index[T], value: str) -> list[T]:
         """The objects with this index value, sorted by name."""
-        names, entries = self._indexed_names(index, value), cast("Mapping[Name, Any]", self.entries)
+        names = self._indexed_names(index, value)
+        entries: Mapping[Name, Any] = self.entries
         return [entries[name].typed for name in sorted(names)] if names else []
 
     def count_by_index(self, index: Index[T], value: str) -> int:
