@@ -1166,8 +1166,8 @@ MUTANTS = (
     Mutant(
         "Only copies whose Work remains are waited for.",
         "controllers/movement/purge_guard.py",
-        " and task.from_cluster in clusters",
-        "",
+        "for task in tasks if task.from_cluster in clusters",
+        "for task in tasks",
         ("controllers/movement/test_purge_guard.py",),
     ),
     Mutant(
