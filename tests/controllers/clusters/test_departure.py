@@ -1,9 +1,16 @@
 """The states of a cluster that is being emptied."""
 
 from builders import NOON, cluster
+from views import FakeView
 
 from trimtab.api.profile import TRIMTAB, UPSTREAM
-from trimtab.controllers.clusters.departure import is_drained, is_drained_to_leave, is_forced_out, is_leaving
+from trimtab.controllers.clusters.departure import (
+    is_any_emptied,
+    is_drained,
+    is_drained_to_leave,
+    is_forced_out,
+    is_leaving,
+)
 
 
 def changed(**metadata):
@@ -41,3 +48,9 @@ def test_upstream_drains_no_cluster_and_a_cluster_that_is_gone_is_not_drained() 
     assert not is_drained(drained, UPSTREAM)
     assert not is_drained(None, TRIMTAB)
     assert not is_forced_out(None, TRIMTAB)
+
+
+def test_one_cluster_that_is_drained_or_deleted_is_found_among_others() -> None:
+    drained = changed(annotations={"trimtab.dev/drain": "2026-03-01T12:00:00+00:00"})
+    for departing, found in ((drained, True), (changed(deletion_timestamp=NOON), True), (changed(), False)):
+        assert is_any_emptied(FakeView([cluster("m2"), departing])) == found

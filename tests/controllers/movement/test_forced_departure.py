@@ -3,10 +3,11 @@
 from builders import NOON, binding, cluster, frozen
 from views import FakeView
 
+from trimtab.api.kind import key_of
 from trimtab.api.kinds.disruption import Move
 from trimtab.api.kinds.work import GracefulEvictionTask, HeldReplicas, ResourceBinding, StateBeforeMove, TargetCluster
 from trimtab.controllers.contract import RequeueAfter
-from trimtab.controllers.movement.forced_departure import forced_departure
+from trimtab.controllers.movement.forced_departure import binding_with_other_clusters, forced_departure
 
 
 def forced_out(name="m2"):
@@ -68,3 +69,18 @@ def test_cluster_keeps_its_copies_while_moves_are_frozen() -> None:
     subject = binding(clusters={"m1": 1, "m2": 2})
     (effect,) = forced_departure(subject, FakeView([subject, cluster("m1"), forced_out(), frozen()]))
     assert isinstance(effect, RequeueAfter)
+
+
+def test_binding_is_woken_when_it_uses_other_clusters_while_any_cluster_leaves() -> None:
+    before, after = binding(clusters={"m1": 2}), binding(clusters={"m2": 2})
+    held = before.but(status=before.status.but(holds=(HeldReplicas(cluster="m2", replicas=1),)))
+    leaving = FakeView([cluster("m1"), forced_out()])
+    for old, new, concerned in (
+        (before, after, True),
+        (before, held, True),
+        (None, before, True),
+        (before, before, False),
+        (after, None, False),
+    ):
+        assert list(binding_with_other_clusters(old, new, leaving)) == ([key_of(new)] if concerned else [])
+        assert list(binding_with_other_clusters(old, new, FakeView([cluster("m1"), cluster("m2")]))) == []

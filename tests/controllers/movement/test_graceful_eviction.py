@@ -8,17 +8,18 @@ from builders import NOON, binding, cluster, frozen, placement, status_item
 from views import FakeView
 
 from trimtab.api.kind import key_of
-from trimtab.api.kinds.work import Binding, GracefulEvictionTask, TargetCluster
+from trimtab.api.kinds.work import Binding, GracefulEvictionTask, TargetCluster, Work
 from trimtab.api.profile import UPSTREAM
-from trimtab.api.value import Condition
+from trimtab.api.value import Condition, Meta
 from trimtab.controllers.contract import RecordEvent
 from trimtab.controllers.movement import purge_guard
 from trimtab.controllers.movement.graceful_eviction import (
     bindings_leaving_cluster,
     concerns_evictions,
+    evicted_binding_of_work,
     graceful_eviction,
 )
-from trimtab.controllers.well_known import APPLIED_PLACEMENT, TAINT_MANAGER
+from trimtab.controllers.well_known import APPLIED_PLACEMENT, RB_NAME, RB_NAMESPACE, TAINT_MANAGER
 
 AFTER = NOON + timedelta(seconds=602)
 
@@ -209,6 +210,22 @@ def test_only_a_recovery_or_other_taints_concern_the_evictions_from_a_cluster() 
         (ready, None, False),
     ):
         assert list(bindings_leaving_cluster(old, new, view)) == ([key_of(subject)] if concerned else [])
+
+
+def test_a_deleted_work_wakes_its_binding_only_while_evictions_are_in_progress_or_not_confirmed() -> None:
+    copy = Work(
+        metadata=Meta(
+            name="web", namespace="karmada-es-m1", annotations={RB_NAMESPACE: "demo", RB_NAME: "web-deployment"}
+        )
+    )
+    idle = binding(clusters={"m1": 2})
+    unconfirmed = Condition(type=purge_guard.UNCONFIRMED, status="True")
+    waiting = idle.but(status=idle.status.but(conditions=(unconfirmed,)))
+    for subject, concerned in ((idle, False), (leaving(), True), (waiting, True)):
+        view = FakeView([subject])
+        assert list(evicted_binding_of_work(copy, None, view)) == ([key_of(subject)] if concerned else [])
+        assert list(evicted_binding_of_work(None, copy, view)) == []
+    assert list(evicted_binding_of_work(copy, None, FakeView())) == []
 
 
 def test_a_binding_without_evictions_is_left_alone() -> None:

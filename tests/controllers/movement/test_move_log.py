@@ -116,6 +116,41 @@ def test_a_move_in_progress_stays_in_the_log_however_old_it_is() -> None:
     assert [effect.target.name for effect in effects if isinstance(effect, Delete)] == ["e000"]
 
 
+def woken(old: Binding | None, new: Binding | None, *moves: Move) -> list[str]:
+    return [key.name for key in moves_of_binding(old, new, FakeView(moves))]
+
+
+def test_a_move_in_progress_is_reconciled_when_it_begins_and_when_it_may_end() -> None:
+    task = GracefulEvictionTask(from_cluster="m1", producer="p", reason="R")
+    evicting, holding = web(graceful_eviction_tasks=(task,)), web(status_holds=(HeldReplicas(cluster="m1"),))
+    for going_on in (evicting, holding):
+        assert woken(going_on, going_on, move_entry("open")) == []
+        assert woken(None, going_on, move_entry("open")) == ["open"]
+        assert woken(web(), going_on, move_entry("open")) == ["open"]
+        assert woken(going_on, web(), move_entry("open")) == ["open"]
+    assert woken(evicting, holding, move_entry("open")) == []
+    elsewhere = web(graceful_eviction_tasks=(task.but(from_cluster="m3"),))
+    assert woken(elsewhere, elsewhere, move_entry("open")) == ["open"]
+
+
+def test_a_move_in_progress_is_reconciled_when_its_generation_is_reached() -> None:
+    task = GracefulEvictionTask(from_cluster="m1", producer="p", reason="R")
+    before = web(graceful_eviction_tasks=(task,))
+    begun = before.but(metadata=before.metadata.but(generation=before.metadata.generation + 1))
+    later = move_entry("later", generation=begun.metadata.generation)
+    assert woken(before, before, later) == ["later"]
+    assert woken(before, begun, later) == ["later"]
+    assert woken(begun, begun, later) == []
+
+
+def test_a_move_in_progress_is_reconciled_while_there_is_another_one() -> None:
+    """The newer one may supersede it."""
+    task = GracefulEvictionTask(from_cluster="m1", producer="p", reason="R")
+    subject, moves = web(graceful_eviction_tasks=(task,)), (move_entry("first"), move_entry("second", generation=1))
+    assert woken(subject, subject, *moves) == ["first", "second"]
+    assert woken(subject, subject, move_entry("first"), move_entry("done", outcome="Done")) == []
+
+
 def test_all_moves_of_a_deleted_workload_are_reconciled_so_that_they_expire() -> None:
     entries = [move_entry("done", outcome="Done"), move_entry("open")]
     view = FakeView([*entries, web()])

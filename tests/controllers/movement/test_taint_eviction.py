@@ -277,9 +277,9 @@ def test_a_slot_that_was_booked_is_kept() -> None:
     subject, tainted = binding(clusters={"m1": 3}), serving_cluster("m1", NOT_READY_TAINT)
     view = FakeView([tainted])
     view.memory[LAST_EVICTION_SLOT, None] = NOON + timedelta(hours=1)
-    assert eviction_slot(subject, tainted, view) > NOON + timedelta(hours=1)
+    assert eviction_slot(subject, 1.0, view) > NOON + timedelta(hours=1)
     view.memory[EVICTION_SLOT, well_known.ref_of(subject)] = NOON
-    assert eviction_slot(subject, tainted, view) == NOON
+    assert eviction_slot(subject, 1.0, view) == NOON
 
 
 def test_taints_that_a_user_sets_are_not_slowed_down_by_a_storm() -> None:
@@ -353,18 +353,18 @@ def test_slots_are_spaced_by_the_rate_and_never_in_the_past() -> None:
         metadata=Meta(name="default"), spec=DisruptionPolicySpec(eviction_rate=EvictionRate(per_second=2))
     )
     view = FakeView([subject, tainted, rated])
-    assert eviction_slot(subject, tainted, view) == NOON
+    assert eviction_slot(subject, 1.0, view) == NOON
     view.memory[LAST_EVICTION_SLOT, None] = NOON
-    assert eviction_slot(subject, tainted, view) == NOON + SECOND / 2
+    assert eviction_slot(subject, 1.0, view) == NOON + SECOND / 2
     view.memory[LAST_EVICTION_SLOT, None] = NOON - 60 * SECOND
-    assert eviction_slot(subject, tainted, view) == NOON
+    assert eviction_slot(subject, 1.0, view) == NOON
 
 
 def test_a_rate_of_zero_spaces_nothing() -> None:
     subject, tainted = binding(clusters={"m1": 3}), serving_cluster("m1", "x:NoExecute")
     view = FakeView([subject, tainted], settings={"eviction-rate": 0})
     view.memory[LAST_EVICTION_SLOT, None] = NOON
-    assert eviction_slot(subject, tainted, view) == NOON
+    assert eviction_slot(subject, 1.0, view) == NOON
 
 
 def test_the_calm_after_a_storm_is_over_after_its_time() -> None:

@@ -38,7 +38,7 @@ def status_of(
 ) -> Raw:
     interpreter = Interpreter.of([])
     found = aggregate_while_moving(
-        subject, items, ready.split(), lambda counted: interpreter.aggregate(template, counted)
+        subject, items, lambda counted: interpreter.aggregate(template, counted), is_ready=ready.split().__contains__
     )
     return {key: value for key, value in (found.get("status") or {}).items() if key != "observedGeneration"}
 
@@ -72,7 +72,10 @@ def test_generation_follows_the_clusters_that_stay() -> None:
     old = status_item("m1", status={"readyReplicas": 4, "observedGeneration": 1, "resourceTemplateGeneration": 0})
     template = {**DEPLOYMENT, "status": {"observedGeneration": 0}}
     found = aggregate_while_moving(
-        evicting(), [old, copy("m2", 0)], ["m1"], lambda items: Interpreter.of([]).aggregate(template, items)
+        evicting(),
+        [old, copy("m2", 0)],
+        lambda items: Interpreter.of([]).aggregate(template, items),
+        is_ready={"m1"}.__contains__,
     )
     assert (found["status"]["observedGeneration"], found["status"]["readyReplicas"]) == (1, 4)
 

@@ -865,7 +865,7 @@ MUTANTS = (
     Mutant(
         "When many clusters are not ready, evictions slow down.",
         "controllers/movement/taint_eviction.py",
-        "return SLOW_RATE_FACTOR if has_more_not_ready_than(storm_settings(view).slow_above, view) else 1.0",
+        "return SLOW_RATE_FACTOR if is_storm(storm.slow_above, not_ready, total, storm) else 1.0",
         "return 1.0",
         ("controllers/movement/test_taint_eviction.py",),
     ),
@@ -1166,8 +1166,8 @@ MUTANTS = (
     Mutant(
         "Only copies whose Work remains are waited for.",
         "controllers/movement/purge_guard.py",
-        " and task.from_cluster in clusters",
-        "",
+        "for task in tasks if task.from_cluster in clusters",
+        "for task in tasks",
         ("controllers/movement/test_purge_guard.py",),
     ),
     Mutant(

@@ -1,8 +1,11 @@
 """The states of a cluster that is being emptied: drained, leaving the fleet, or forced out of it."""
 
+from collections.abc import Iterable
+
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.profile import Profile
 from trimtab.controllers import well_known
+from trimtab.controllers.contract import Index, View
 
 DRAINED = "Drained"
 """Condition of a cluster that is being emptied: True when nothing is left, else what blocks it and until when."""
@@ -12,6 +15,22 @@ LEAVE_MARK = "leave"
 
 def is_terminating(cluster: Cluster | None) -> bool:
     return cluster is not None and cluster.metadata.deletion_timestamp is not None
+
+
+def departure_states(cluster: Cluster) -> Iterable[str]:
+    return (EMPTIED,) if is_terminating(cluster) or well_known.DRAIN in cluster.metadata.annotations else ()
+
+
+EMPTIED = "emptied"
+CLUSTERS_BY_DEPARTURE = Index("clusters that are drained or deleted", Cluster, departure_states)
+
+
+def is_any_emptied(view: View) -> bool:
+    """Whether any cluster is drained or deleted, whether or not the profile moves its workloads out.
+
+    Changes of bindings and Works ask this first: nearly always there is none.
+    """
+    return view.count(CLUSTERS_BY_DEPARTURE, EMPTIED) > 0
 
 
 def is_drained(cluster: Cluster | None, profile: Profile) -> bool:

@@ -19,7 +19,13 @@ from trimtab.api.kinds.ocm_work import ManifestWork
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding, Work
 from trimtab.api.value import Condition, Key
 from trimtab.controllers import well_known
-from trimtab.controllers.clusters.departure import DRAINED, is_drained, is_forced_out, is_terminating
+from trimtab.controllers.clusters.departure import (
+    DRAINED,
+    is_any_emptied,
+    is_drained,
+    is_forced_out,
+    is_terminating,
+)
 from trimtab.controllers.clusters.health import cluster_of_deleted_namespace, unjoin
 from trimtab.controllers.clusters.readiness import is_ready
 from trimtab.controllers.conditions import find_condition, with_condition
@@ -36,7 +42,7 @@ EMPTY_MESSAGE = "nothing is left in the cluster"
 UNANSWERED_MESSAGE = "nothing needs the cluster any more; it does not answer, so copies in it stay until it joins again"
 
 
-def clusters_in_use(binding: Binding) -> Iterable[str]:
+def clusters_in_use(binding: Binding) -> set[str]:
     """The clusters in which the binding is placed, held or being evicted."""
     names = {target.name for target in binding.spec.clusters}
     names |= {task.from_cluster for task in binding.spec.graceful_eviction_tasks}
@@ -48,11 +54,15 @@ CLUSTER_USES = Index("cluster bindings that use a cluster", ClusterResourceBindi
 
 
 def clusters_of_binding(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
+    if not is_any_emptied(view):
+        return ()
     names = {name for binding in (old, new) if binding is not None for name in clusters_in_use(binding)}
     return emptied_clusters(sorted(names), view)
 
 
 def cluster_of_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
+    if not is_any_emptied(view):
+        return ()
     return emptied_clusters([well_known.cluster_of((new or old or Work()).namespace)], view)
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.work import Binding
+from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
-from trimtab.controllers.clusters.departure import is_forced_out
-from trimtab.controllers.contract import Effect, RecordEvent, RequeueAfter, Trigger, View, controller
+from trimtab.controllers.clusters.departure import is_any_emptied, is_forced_out
+from trimtab.controllers.contract import Effect, RecordEvent, RequeueAfter, Trigger, View, controller, never
 from trimtab.controllers.movement import binding_moves, state
 from trimtab.controllers.movement.cluster_departure import CLUSTER_USES, SOURCE, USES, clusters_in_use
 from trimtab.controllers.movement.freeze import current_freeze
@@ -26,8 +26,15 @@ def bindings_forced_out(old: Cluster | None, new: Cluster | None, view: View) ->
         yield key_of(binding)
 
 
-def uses_clusters(old: Binding | None, new: Binding) -> bool:
-    return old is None or list(clusters_in_use(old)) != list(clusters_in_use(new))
+def binding_with_other_clusters(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
+    """The binding, if it uses other clusters than before and any cluster leaves.
+
+    Clusters wake bindings through `bindings_forced_out`, also those that were unknown before.
+    """
+    if new is None or not is_any_emptied(view):
+        return
+    if old is None or clusters_in_use(old) != clusters_in_use(new):
+        yield key_of(new)
 
 
 @controller(
@@ -40,8 +47,12 @@ def uses_clusters(old: Binding | None, new: Binding) -> bool:
         "status.conditions[Stalled]",
         "Move",
     ],
-    predicate=uses_clusters,
-    triggers=[Trigger(Cluster, bindings_forced_out)],
+    predicate=never,
+    triggers=[
+        Trigger(ResourceBinding, binding_with_other_clusters),
+        Trigger(ClusterResourceBinding, binding_with_other_clusters),
+        Trigger(Cluster, bindings_forced_out),
+    ],
     resumes=True,
 )
 def forced_departure(binding: Binding, view: View) -> Iterator[Effect]:

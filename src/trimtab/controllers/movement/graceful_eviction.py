@@ -35,6 +35,14 @@ def concerns_evictions(old: Binding | None, new: Binding) -> bool:
     return bool(new.spec.graceful_eviction_tasks) or is_condition_true(new.status.conditions, purge_guard.UNCONFIRMED)
 
 
+def evicted_binding_of_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
+    """A Work was deleted or edited: its binding, if evictions are in progress or not confirmed."""
+    for key in binding_of_changed_work(old, new, view):
+        binding = well_known.binding_at(view, key.namespace, key.name)
+        if binding is not None and concerns_evictions(None, binding):
+            yield key
+
+
 @controller(
     *well_known.BINDINGS,
     writes=[
@@ -48,7 +56,7 @@ def concerns_evictions(old: Binding | None, new: Binding) -> bool:
     predicate=concerns_evictions,
     triggers=[
         Trigger(Cluster, bindings_leaving_cluster),
-        Trigger(Work, binding_of_changed_work),
+        Trigger(Work, evicted_binding_of_work),
         Trigger(DisruptionPolicy, moving_bindings),
     ],
     resumes=True,

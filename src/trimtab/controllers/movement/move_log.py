@@ -22,11 +22,20 @@ HEALTHY_TIMEOUT = timedelta(hours=1)
 
 
 def moves_of_binding(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
-    """The unfinished moves of a binding; all of them when it is deleted, so that they expire."""
+    """The unfinished moves of a binding that may end now; all moves when it is deleted, so that they expire."""
     if new is not None:
-        yield from map(key_of, binding_moves.unfinished_moves(new, view))
+        moves = binding_moves.unfinished_moves(new, view)
+        for move in moves:
+            goes_on = old is not None and was_in_progress(move, old) and is_in_progress(move, new)
+            if not goes_on or len(moves) > 1:  # a newer move may supersede one in progress
+                yield key_of(move)
     elif old is not None:
         yield from map(key_of, binding_moves.moves_of(old, view))
+
+
+def was_in_progress(move: Move, old: Binding) -> bool:
+    """Whether the move was in progress before a change of its binding."""
+    return binding_moves.has_begun(move, old) and is_in_progress(move, old)
 
 
 def moves_of_work(old: ManifestWork | None, new: ManifestWork | None, view: View) -> Iterable[Key]:

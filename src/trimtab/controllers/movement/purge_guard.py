@@ -35,12 +35,11 @@ class UnpurgedCopy(NamedTuple):
 
 def unpurged_copies(binding: Binding, works: Sequence[Work], view: View) -> list[UnpurgedCopy]:
     """Only a cluster that is not ready has a deadline: in a ready one the deletion is in progress."""
+    tasks = [t for t in binding.spec.graceful_eviction_tasks if t.purge_mode in well_known.IMMEDIATE_PURGE_MODES]
+    if not tasks:
+        return []
     clusters = {well_known.cluster_of(work.namespace) for work in works}
-    return [
-        unpurged_copy(task, binding, view)
-        for task in binding.spec.graceful_eviction_tasks
-        if task.purge_mode in well_known.IMMEDIATE_PURGE_MODES and task.from_cluster in clusters
-    ]
+    return [unpurged_copy(task, binding, view) for task in tasks if task.from_cluster in clusters]
 
 
 def unpurged_copy(task: GracefulEvictionTask, binding: Binding, view: View) -> UnpurgedCopy:

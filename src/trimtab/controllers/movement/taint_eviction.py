@@ -164,7 +164,7 @@ def try_eviction(binding: Binding, cluster: Cluster, view: View) -> EvictionAtte
     if obstacle:
         skipped = skip_eviction(binding, cluster.name, obstacle, view) if preview is not None else ()
         return EvictionAttempt((*before, *skipped), RETRY_SECONDS)
-    slot = eviction_slot(binding, cluster, view)
+    slot = eviction_slot(binding, rate_factor, view)
     last = RememberInProcess(LAST_EVICTION_SLOT, None, max(slot, view.recall(LAST_EVICTION_SLOT, None) or slot))
     if slot > view.steady_now:
         booked = RememberInProcess(EVICTION_SLOT, well_known.ref_of(binding), slot)
@@ -206,12 +206,12 @@ def eviction_time(taints: list[Taint], tolerations: tuple[Toleration, ...], now:
     return min(deadlines, default=None)
 
 
-def eviction_slot(binding: Binding, cluster: Cluster, view: View) -> datetime:
+def eviction_slot(binding: Binding, rate_factor: float, view: View) -> datetime:
     """When this binding may be evicted: evictions are spaced by the eviction rate."""
     booked = view.recall(EVICTION_SLOT, well_known.ref_of(binding))
     if booked is not None:
         return booked
-    rate = eviction_rate(view) * eviction_rate_factor(cluster, view)
+    rate = eviction_rate(view) * rate_factor
     last = view.recall(LAST_EVICTION_SLOT, None)
     if last is None or rate <= 0:
         return view.steady_now
@@ -235,22 +235,17 @@ def eviction_rate_factor(cluster: Cluster, view: View) -> float:
     if by_hand or not view.profile.evict_only_with_target:
         return 1.0
     last_storm = view.recall(LAST_STORM, None)
-    if has_more_not_ready_than(storm_settings(view).stop_above, view) or (
+    storm, (not_ready, total) = storm_settings(view), cluster_counts(view)
+    if is_storm(storm.stop_above, not_ready, total, storm) or (
         last_storm is not None and view.steady_now - last_storm < STORM_COOLDOWN
     ):
         return 0.0
-    return SLOW_RATE_FACTOR if has_more_not_ready_than(storm_settings(view).slow_above, view) else 1.0
+    return SLOW_RATE_FACTOR if is_storm(storm.slow_above, not_ready, total, storm) else 1.0
 
 
 def storm_settings(view: View) -> OutageThresholds:
     policy = view.get(DisruptionPolicy, "", "default")
     return (policy.spec.storm if policy is not None else None) or OutageThresholds()
-
-
-def has_more_not_ready_than(limit: IntOrString, view: View) -> bool:
-    """Whether more clusters than this limit are not ready, and enough of them for a storm."""
-    not_ready, total = cluster_counts(view)
-    return is_storm(limit, not_ready, total, storm_settings(view))
 
 
 def cluster_counts(view: View) -> tuple[int, int]:
@@ -268,13 +263,13 @@ def storm_effects(cluster: Cluster, rate_factor: float, view: View) -> Iterator[
 
     Clusters recover one by one. The storm is remembered so that the last ones are not evacuated meanwhile.
     """
-    if has_more_not_ready_than(storm_settings(view).stop_above, view):
+    storm, (not_ready, total) = storm_settings(view), cluster_counts(view)
+    if is_storm(storm.stop_above, not_ready, total, storm):
         yield RememberInProcess(LAST_STORM, None, view.steady_now)
     reason = "EvictionSlowed" if rate_factor else "EvictionStopped"
     outage = next((taint.time_added for taint in no_execute_taints(cluster)), None), reason
     if view.recall(REPORTED_STORM, cluster.name) == outage:
         return
-    not_ready, total = cluster_counts(view)
     consequence = "evictions slow down" if rate_factor else "nothing is evicted until some are ready again"
     text = f"{not_ready} of {total} clusters are not ready at once; {consequence}."
     yield RecordEvent(well_known.ref_of(cluster), reason, text, well_known.TAINT_MANAGER, "Warning")

@@ -310,8 +310,9 @@ def update_template_status(
 
     try:
         if view.profile.template_status_counts_leaving:
-            ready = {item.cluster_name for item in items if is_cluster_ready(item.cluster_name, view)}
-            wanted = aggregate_while_moving(binding, items, ready, aggregate_items)
+            wanted = aggregate_while_moving(
+                binding, items, aggregate_items, is_ready=lambda cluster: is_cluster_ready(cluster, view)
+            )
         else:
             wanted = aggregate_items([msgspec.to_builtins(item) for item in items])
     except InterpreterError as fault:

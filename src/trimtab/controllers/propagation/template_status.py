@@ -6,7 +6,7 @@ the clusters that stay, plus the ready replicas of those that are left, at most 
 clusters that stay in everything else, such as `observedGeneration`: a copy that goes does not adopt a new template.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -44,9 +44,13 @@ def clusters_being_left(binding: Binding) -> Leaving:
 
 
 def aggregate_while_moving(
-    binding: Binding, items: Sequence[AggregatedStatusItem], ready: Collection[str], aggregate: Aggregate
+    binding: Binding,
+    items: Sequence[AggregatedStatusItem],
+    aggregate: Aggregate,
+    *,
+    is_ready: Callable[[str], bool],
 ) -> Raw:
-    """The template with its status; `ready` are the clusters that answer: what runs in others is not known."""
+    """The template with its status; what runs in a cluster that is left and not ready is not known."""
     leaving = clusters_being_left(binding)
     staying = [msgspec.to_builtins(item) for item in items if item.cluster_name not in leaving.evicted]
     result = aggregate(staying)
@@ -55,7 +59,7 @@ def aggregate_while_moving(
     serving = [
         msgspec.to_builtins(item)
         for item in items
-        if item.cluster_name not in leaving.evicted or item.cluster_name in ready
+        if item.cluster_name not in leaving.evicted or is_ready(item.cluster_name)
     ]
     total = aggregate(serving) if len(serving) > len(staying) else result
     status = _merge_counts(result.get("status") or {}, total.get("status") or {}, binding)
@@ -65,8 +69,10 @@ def aggregate_while_moving(
 def _merge_counts(status: Raw, total: Mapping[str, object], binding: Binding) -> Raw:
     """The counts of the clusters that stay and of all, at most the desired number."""
     merged = dict(status)
+    replicas = max(binding_moves.desired_replicas(binding), binding.spec.replicas)
+    daemon_pods = _count(status, "desiredNumberScheduled") or _count(total, "desiredNumberScheduled")
     for name in COUNT_FIELDS:
-        limit = _desired_number(name, status, total, binding)
+        limit = daemon_pods if name in DAEMON_FIELDS else replicas
         if not limit:
             continue  # not a workload with replicas
         own, everywhere = _count(status, name), _count(total, name)
@@ -75,17 +81,10 @@ def _merge_counts(status: Raw, total: Mapping[str, object], binding: Binding) ->
             merged[name] = value
     for name, served in MISSING_FIELDS.items():
         if name in merged:
-            desired = _desired_number(served, status, total, binding)
+            desired = daemon_pods if served in DAEMON_FIELDS else replicas
             missing = min(_count(status, name), max(0, desired - _count(merged, served)))
             merged = {**merged, name: missing} if missing else {k: v for k, v in merged.items() if k != name}
     return merged
-
-
-def _desired_number(field: str, status: Mapping[str, object], total: Mapping[str, object], binding: Binding) -> int:
-    """How many replicas, or pods of a DaemonSet, should exist."""
-    if field in DAEMON_FIELDS:
-        return _count(status, "desiredNumberScheduled") or _count(total, "desiredNumberScheduled")
-    return max(binding_moves.desired_replicas(binding), binding.spec.replicas)
 
 
 def _count(status: Mapping[str, object], name: str) -> int:
