@@ -28,11 +28,35 @@ def test_short_texts_are_computed_once_and_long_ones_each_time() -> None:
     assert computed == ["a", long, long]
 
 
+def test_a_full_cache_begins_anew() -> None:
+    computed: list[str] = []
+
+    @cache_short_texts(2)
+    def measure(text: str) -> int:
+        computed.append(text)
+        return len(text)
+
+    for text in ("a", "b", "a", "c", "c", "a"):
+        measure(text)
+    assert computed == ["a", "b", "c", "a"]
+
+
+def test_a_refused_text_is_refused_again() -> None:
+    @cache_short_texts(2)
+    def parse(text: str) -> int:
+        return int(text)
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="'x'"):
+            parse("x")
+
+
 @pytest.mark.parametrize(
     ("function", "start"),
     [
         (selectors.parse_selector, "a="),
         (names.qualified_name_faults, ""),
+        (names.label_value_faults, ""),
         (formats.is_date_time, ""),
         (jsonpath.parse_path, "."),
         (selector_matching.required_name, "metadata.name="),

@@ -62,7 +62,8 @@ label_faults = _name_check(_LABEL, LABEL_TEXT, 63)
 """The errors of a DNS-1123 label."""
 service_name_faults = _name_check(_SERVICE, SERVICE_TEXT, 63)
 """The errors of a DNS-1035 label."""
-label_value_faults = _name_check(_LABEL_VALUE, _LABEL_VALUE_TEXT, 63)
+label_value_faults = cache_short_texts(4096)(_name_check(_LABEL_VALUE, _LABEL_VALUE_TEXT, 63))
+"""The errors of a label value; cached, because an object repeats its labels in selectors, templates and dependents."""
 
 
 def path_segment_faults(name: str) -> list[str]:

@@ -14,9 +14,9 @@ from trimtab.api.value import Raw
 def value_at(obj: Any, *path: str) -> Any:
     """The value at `path`, or None when any step is missing."""
     for step in path:
-        if type(obj) is not dict and (obj is None or not isinstance(obj, Mapping)):
+        if (type(obj) is not dict and not isinstance(obj, Mapping)) or step not in obj:
             return None
-        obj = obj.get(step)
+        obj = obj[step]
     return obj
 
 

@@ -115,7 +115,7 @@ class MemoryIndex:
         self._all_resources = ResourceIndex("", 0)  # waiters of watches that cover more than one resource
         self._marks: deque[CompactionMark] = deque()
         self._superseded = 0
-        self._latest: deque[StoreEvent] = deque()  # events of all resources whose memo is kept
+        self._latest: deque[tuple[StoreEvent, int]] = deque()  # events of all resources whose memo is kept, and sizes
         self._latest_bytes = 0
         self._plain: deque[tuple[StoredEntry, int]] = deque()  # entries that are not compressed, and their sizes
         self._plain_bytes = 0
@@ -263,13 +263,13 @@ class MemoryIndex:
         if event.previous is not None:
             self._superseded += event.previous.held_size
         latest, retention = self._latest, self._retention
-        latest.append(event)
+        latest.append((event, size))
         self._latest_bytes += size
         while len(latest) > retention.cached_events or (
             self._latest_bytes > retention.cached_bytes and len(latest) > 1
         ):
-            oldest = latest.popleft()
-            self._latest_bytes -= oldest.held_size
+            oldest, size = latest.popleft()
+            self._latest_bytes -= size
             oldest.memo = None
 
     def _hold_plain(self, entry: StoredEntry, size: int) -> None:
@@ -280,7 +280,7 @@ class MemoryIndex:
         """
         self._plain.append((entry, size))
         self._plain_bytes += size
-        recent = self._retention.cached_events  # their sizes must not change
+        recent = self._retention.cached_events  # watchers may not have read them yet
         while self._plain_bytes > self._retention.plain_bytes and len(self._plain) > recent:
             oldest, size = self._plain.popleft()
             self._plain_bytes -= size
@@ -327,10 +327,10 @@ class MemoryIndex:
         if revision < self.compacted:
             raise too_old_error(revision, self.compacted)
         if (
-            self._latest and self._latest[0].revision <= revision + 1
+            self._latest and self._latest[0][0].revision <= revision + 1
         ):  # a watch that keeps up need not read every resource
             found: list[StoreEvent] = []
-            for event in reversed(self._latest):
+            for event, _ in reversed(self._latest):
                 if event.revision <= revision:
                     break
                 if event.key.startswith(prefix):

@@ -121,6 +121,18 @@ def test_fields_are_sorted_by_element_at_every_level(fields: FieldSet) -> None:
     assert entries_in_order(sort_fields(fields)) == sorted_entries(fields)
 
 
+def test_equal_sets_are_shared_and_others_are_not() -> None:
+    first, second = sort_fields({"f:b": {}, "f:a": {}}), sort_fields({"f:a": {}, "f:b": {}})
+    assert first is second
+    assert sort_fields({"f:a": {}, "f:b": {"f:c": {}}}) == {"f:a": {}, "f:b": {"f:c": {}}}
+
+
+def test_large_sets_are_not_kept() -> None:
+    fields: FieldSet = {f"f:{number}": {} for number in range(1000)}
+    assert sort_fields(fields) == sort_fields(fields)
+    assert sort_fields(fields) is not sort_fields(fields)
+
+
 def test_fields_that_cannot_be_encoded_are_left_as_they_are() -> None:
     fields: FieldSet = {"f:\ud800": {}, "f:a": {}}
     assert sort_fields(fields) == fields

@@ -47,6 +47,17 @@ def test_creator_owns_the_fields_it_set() -> None:
     ]
 
 
+def test_change_of_one_object_leaves_the_owners_of_its_equals_alone() -> None:
+    first, second = (track_update(None, config_map(k="v", m="v"), CONFIG_MAP, RAW, "t") for _ in range(2))
+    before = owners(second)
+    changed = {**first, "data": {"k": "x", "n": "v"}}
+    assert owners(track_update(first, changed, CONFIG_MAP, EDITOR, "t")) == {
+        "raw": {"f:data": {}},
+        "editor": {"f:data": {"f:k": {}, "f:n": {}}},
+    }
+    assert owners(second) == before == {"raw": {"f:data": {".": {}, "f:k": {}, "f:m": {}}}}
+
+
 def test_empty_object_has_no_owner() -> None:
     assert "managedFields" not in track_update(None, config_map(), CONFIG_MAP, RAW, "t")["metadata"]
 

@@ -398,8 +398,8 @@ MUTANTS = (
     Mutant(
         "A watch of everything misses no event that has lost its encoding.",
         "store/index.py",
-        "self._latest and self._latest[0].revision <= revision + 1",
-        "self._latest and self._latest[0].revision <= revision + 2",
+        "self._latest and self._latest[0][0].revision <= revision + 1",
+        "self._latest and self._latest[0][0].revision <= revision + 2",
         ("store/test_index.py",),
     ),
     Mutant(

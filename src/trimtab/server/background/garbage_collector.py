@@ -60,7 +60,8 @@ class GarbageCollector:
         watch = self._store.watch(ROOT, self._store.revision)
         tasks = dict.fromkeys(self._initial_tasks())
         while True:
-            tasks = dict.fromkeys(await self._process(list(tasks)))
+            if tasks:
+                tasks = dict.fromkeys(await self._process(list(tasks)))
             for event in await watch.next(_RETRY_SECONDS if tasks else None):
                 if self._may_need_tasks(event):
                     tasks.update(dict.fromkeys(self._tasks_for_event(event)))

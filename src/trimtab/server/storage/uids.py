@@ -1,7 +1,6 @@
 """Random UUIDs, generated in batches because every new object needs one."""
 
 import os
-from collections.abc import Iterator
 
 _BATCH_SIZE = 256
 """One call of os.urandom per batch: it costs more than formatting a UUID."""
@@ -16,14 +15,13 @@ def random_uid() -> str:
     try:
         return _generated.pop()
     except IndexError:
-        batch = list(_generate())
+        batch = _generate()
         uid = batch.pop()
         _generated.extend(batch)
         return uid
 
 
-def _generate() -> Iterator[str]:
+def _generate() -> list[str]:
     digits = os.urandom(16 * _BATCH_SIZE).hex()
-    for at in range(0, len(digits), 32):
-        uid = digits[at : at + 32]
-        yield f"{uid[:8]}-{uid[8:12]}-4{uid[13:16]}-{_VARIANT[uid[16]]}{uid[17:20]}-{uid[20:]}"
+    texts = [digits[at : at + 32] for at in range(0, len(digits), 32)]
+    return [f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{_VARIANT[text[16]]}{text[17:20]}-{text[20:]}" for text in texts]

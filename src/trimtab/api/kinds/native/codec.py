@@ -383,11 +383,10 @@ def _read_message(name: str, owner: str, go: str, value: Any, path: str, unknown
         if item and key in plain and type(item) is plain[key]:
             out[key] = item
             continue
-        reader = readers.get(key)
-        if reader is None:
+        if key not in readers:
             unknown.append(_format_path(f"{prefix}{key}"))
         elif item is not None:
-            read = reader(item, f"{prefix}{key}", unknown)
+            read = readers[key](item, f"{prefix}{key}", unknown)
             if read is not _OMIT:
                 out[key] = read
     for key, field in plan.always_written:

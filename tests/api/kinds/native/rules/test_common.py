@@ -55,6 +55,11 @@ def test_annotation_keys_may_have_upper_case_prefixes() -> None:
     ]
 
 
+def test_wrong_annotation_keys_are_reported_in_the_order_of_the_keys() -> None:
+    found = common.check_annotations({"c d": "", "valid": "", "a b": ""}, "metadata.annotations")
+    assert [cause.message.split(":")[1].strip() for cause in found] == ['"a b"', '"c d"']
+
+
 def test_label_values_are_checked() -> None:
     assert not list(common.check_labels({"example.io/key": "value"}, "metadata.labels"))
     assert [cause.field for cause in common.check_labels({"key": "a b"}, "metadata.labels")] == ["metadata.labels"]

@@ -10,8 +10,7 @@ Fill = Callable[[Raw], Raw]
 
 def fill_member(obj: Raw, key: str, fill: Fill) -> Raw:
     """The object with `fill` applied to its member `key`, if there is one."""
-    member = obj.get(key)
-    return {**obj, key: fill(member)} if type(member) is dict else obj
+    return {**obj, key: fill(obj[key])} if key in obj and type(obj[key]) is dict else obj
 
 
 def fill_members(obj: Raw, fills: Mapping[str, Fill]) -> Raw:
@@ -21,11 +20,16 @@ def fill_members(obj: Raw, fills: Mapping[str, Fill]) -> Raw:
 
 
 def fill_items(obj: Raw, key: str, fill: Fill) -> Raw:
+    """The object with `fill` applied to the items of its list `key`, if there are any."""
     items = obj.get(key)
     return {**obj, key: [fill(item) for item in items]} if items else obj
 
 
 def set_missing(obj: Raw, **values: Any) -> Raw:
     """The object with these members set where they are missing."""
-    missing = {key: value for key, value in values.items() if key not in obj or obj[key] is None}
-    return {**obj, **missing} if missing else obj
+    filled = obj
+    for key, value in values.items():
+        if key not in obj or obj[key] is None:
+            filled = {**obj} if filled is obj else filled
+            filled[key] = value
+    return filled

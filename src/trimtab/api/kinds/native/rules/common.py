@@ -38,10 +38,10 @@ def check_labels(labels: Raw | None, field: str) -> Iterator[Cause]:
 
 
 def check_annotations(annotations: Raw | None, field: str) -> Iterator[Cause]:
-    for key in sorted(annotations or {}):
-        if qualified_name_faults(key):  # a valid key is also valid in lower case
-            for fault in qualified_name_faults(key.lower()):
-                yield invalid(field, key, fault)
+    refused = [key for key in annotations or () if qualified_name_faults(key)]  # a valid key is also so in lower case
+    for key in sorted(refused):
+        for fault in qualified_name_faults(key.lower()):
+            yield invalid(field, key, fault)
 
 
 def config_key_faults(key: str) -> list[str]:
