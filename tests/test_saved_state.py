@@ -18,6 +18,7 @@ from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
+from trimtab.controllers.well_known import FORCE_LEAVE
 from trimtab.embedded_fleet import EmbeddedFleet
 from trimtab.errors import AlreadyExists, NotFound
 from trimtab.server.admission.peer_webhooks import PeerWebhooks
@@ -32,7 +33,7 @@ BINDINGS, WORKS = resource_of(kind_of(ResourceBinding)), resource_of(kind_of(Wor
 CLUSTERS, SECRETS = resource_of(kind_of(Cluster)), resource_of(kind_of(Secret))
 PLAN = FleetPlan(members=(MemberPlan(name="m1"), MemberPlan(name="m2")), lean=True, pace="instant")
 NAMES = ("web", "shop", "mail")
-PER_WORKLOAD = {"detect", "schedule", "dispatch", "execute", "aggregate", "forced_departure"}
+PER_WORKLOAD = {"detect", "schedule", "dispatch", "execute", "aggregate"}
 
 Meanwhile = Callable[[EmbeddedFleet], Awaitable[None]]
 
@@ -134,7 +135,8 @@ def image(name: str) -> Raw:
 
 def test_nothing_is_reconciled_again_and_nothing_is_written_where_nothing_has_changed(tmp_path: Path) -> None:
     found = run_virtually(restart(tmp_path / "state"))
-    assert {name: count for name, count in found.reconciled.items() if name in PER_WORKLOAD and count} == {}
+    unexpected = {*PER_WORKLOAD, "forced_departure"}
+    assert {name: count for name, count in found.reconciled.items() if name in unexpected and count} == {}
     assert found.written == [0, 0, 0]
     assert sorted(found.members["m1"]) == sorted(NAMES)
 
@@ -183,6 +185,17 @@ def test_a_work_that_was_deleted_meanwhile_is_created_again(tmp_path: Path) -> N
     found = run_virtually(restart(tmp_path / "state", delete))
     assert found.reconciled["dispatch"] > 0
     assert [sorted(one) for one in found.members.values()] == [sorted(NAMES)] * 2
+
+
+@pytest.mark.parametrize("state_file", ["state", None])
+def test_workloads_leave_a_cluster_that_was_forced_out_meanwhile(tmp_path: Path, state_file: str | None) -> None:
+    async def force_out(fleet: EmbeddedFleet) -> None:
+        await fleet.client.patch(CLUSTERS, "", "m2", {"metadata": {"annotations": {FORCE_LEAVE: "true"}}})
+        await fleet.client.delete(CLUSTERS, "", "m2")
+
+    found = run_virtually(restart(tmp_path / state_file if state_file else None, force_out))
+    assert found.reconciled["forced_departure"] >= len(NAMES)
+    assert {one: sorted(names) for one, names in found.members.items()} == {"m1": sorted(NAMES), "m2": []}
 
 
 def test_what_was_changed_or_deleted_in_a_member_meanwhile_is_repaired(tmp_path: Path) -> None:
