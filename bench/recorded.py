@@ -29,6 +29,8 @@ IGNORED = (
     "publishedOn5000Nodes",
     "planning",
 )
+NAMES = ("step", "strategy", "workloads", "members", "clusters")
+"""What distinguishes the items of a list; no figures."""
 
 
 class Change(NamedTuple):
@@ -45,7 +47,7 @@ def figures_of(found: Any, path: str = "") -> Iterator[tuple[str, float]]:
     """All figures of a result by their path; items of lists are named by what identifies them."""
     items = found.items() if isinstance(found, Mapping) else ((_name_of(item, n), item) for n, item in enumerate(found))
     for key, value in items:
-        if key in IGNORED:
+        if key in IGNORED or (key in NAMES and not isinstance(value, Mapping)):
             continue
         if isinstance(value, Mapping | list):
             yield from figures_of(value, f"{path}{key} ")
@@ -57,9 +59,8 @@ def _name_of(item: Any, number: int) -> str:
     """What distinguishes an item of a list from the others: its step, or its sizes."""
     if not isinstance(item, Mapping):
         return str(number)
-    names = ("step", "strategy", "workloads", "members", "clusters")
     return ", ".join(
-        str(item[name]) if isinstance(item[name], str) else f"{item[name]} {name}" for name in names if name in item
+        str(item[name]) if isinstance(item[name], str) else f"{item[name]} {name}" for name in NAMES if name in item
     )
 
 
