@@ -62,6 +62,8 @@ class FakeView:
         self.objects = sorted(objects, key=lambda thing: (thing.namespace, thing.name))
         self.now = self.steady_now = now
         self.profile = profile
+        self.profiles: Mapping[str, Profile] = {}
+        """Of namespaces with another profile."""
         self.settings: Mapping[str, Any] = settings or {}
         self.fault = fault
         self.step_observer: StepObserver | None = None
@@ -74,6 +76,9 @@ class FakeView:
         self.followed = followed or {}
         self.raw_objects = list(raws)
         self.memory = FakeMemory()
+
+    def profile_in(self, namespace: str) -> Profile:
+        return self.profiles.get(namespace, self.profile)
 
     def get(self, type_: type[T], namespace: str, name: str) -> T | None:
         return next((thing for thing in self.all(type_, namespace) if thing.name == name), None)

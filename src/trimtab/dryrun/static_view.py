@@ -68,6 +68,10 @@ class StaticView:
         self._indexes: dict[str, dict[str, list[Object]]] = {}
         self._counts: dict[Name, tuple[LabelSelector | None, WorkloadCounts]] = {}
 
+    def profile_in(self, namespace: str) -> Profile:
+        """The one profile of the view."""
+        return self.profile
+
     def with_replaced(self, objects: Iterable[Object]) -> Self:
         """The view in which these objects replace those of the same name; the fleet and all other objects are shared."""
         changed = type(self).__new__(type(self))

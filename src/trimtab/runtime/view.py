@@ -205,6 +205,9 @@ class LiveView:
     def steady_now(self) -> datetime:
         return self._state.steady_clock.now()
 
+    def profile_in(self, namespace: str) -> Profile:
+        return self._state.profile_in(namespace)
+
     def get(self, type_: type[T], namespace: str, name: str) -> T | None:
         entry: Any = self._state.cache.by_type[type_].entries.get((namespace, name))
         found: T | None = entry.typed if entry else None

@@ -6,9 +6,10 @@ import pytest
 from builders import NOON, binding, cluster, deployment, works_by_cluster
 from views import FakeView
 
+from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.work import Work
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
-from trimtab.api.value import Condition
+from trimtab.api.value import Condition, Meta
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import find_condition, is_condition_true
 from trimtab.controllers.contract import (
@@ -209,13 +210,29 @@ def test_work_suspended_after_apply_still_reports_status() -> None:
     assert {c.type: c.status for c in effects[0].status.conditions} == {"Dispatching": "False", "Applied": "True"}
 
 
-def test_unready_cluster_causes_requeue() -> None:
-    work = work_for()
-    updated, requeue = execute(work, view(cluster("m1", ready="False"), work))
+def test_a_work_waits_for_a_cluster_that_is_not_ready() -> None:
+    work, dark = work_for(), cluster("m1", ready="False")
+    (updated,) = execute(work, view(dark, work))
     assert {c.type: c.status for c in updated.status.conditions} == {"Dispatching": "True"}
-    assert isinstance(requeue, RequeueAfter)
-    _, event, _ = execute(work, view(cluster("m1", ready="False"), work, profile=UPSTREAM))
+    _, event, requeue = execute(work, view(dark, work, profile=UPSTREAM))
     assert event.reason == "WorkDispatching"
+    assert isinstance(requeue, RequeueAfter)
+
+
+def test_only_works_that_nothing_wakes_ask_again_for_a_cluster_that_is_not_ready() -> None:
+    work, dark = deleted_work(work_for()), cluster("m1", ready="False")
+    leaving = dark.but(metadata=dark.metadata.but(deletion_timestamp=NOON))
+    namespace = Namespace(metadata=Meta(name=work.namespace))
+    assert list(execute(work, view(dark, work))) == []
+    assert list(execute(work, view(dark, work, profile=UPSTREAM))) == [RequeueAfter(10.0)]
+    assert list(execute(work, view(leaving, work, namespace))) == [RequeueAfter(10.0)]
+
+
+def test_a_cluster_that_is_ready_again_wakes_works_by_the_profile_of_their_namespace() -> None:
+    work = work_for()
+    seen = view(work, profile=UPSTREAM)
+    seen.profiles = {work.metadata.annotations[well_known.RB_NAMESPACE]: TRIMTAB}
+    assert [key.name for key in works_of_cluster(cluster("m1", ready="False"), cluster("m1"), seen)] == [work.name]
 
 
 def deleted_work(work):
@@ -469,7 +486,8 @@ def test_recovery_or_deletion_of_a_cluster_concerns_its_works_only() -> None:
         (ready, dark, TRIMTAB, False),
         (dark, ready, UPSTREAM, False),
         (dark, gone, UPSTREAM, True),
-        (ready, None, TRIMTAB, False),
+        (dark, None, TRIMTAB, True),
+        (dark, None, UPSTREAM, False),
     ):
         keys = list(works_of_cluster(old, new, view(work, other, profile=profile)))
         assert [(key.namespace, key.name) for key in keys] == ([(work.namespace, work.name)] if concerned else [])

@@ -43,9 +43,9 @@ from trimtab.controllers.propagation.works.work_delivery import (
     strategy_of,
 )
 from trimtab.controllers.propagation.works.work_removal import (
-    NOT_READY_SECONDS,
     remove_dropped_manifests,
     remove_from_member,
+    until_ready,
 )
 from trimtab.controllers.propagation.works.work_report import (
     SYNCED,
@@ -69,14 +69,21 @@ def work_changed(old: Work | None, new: Work) -> bool:
 
 
 def works_of_cluster(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
-    """A cluster became ready, or is being deleted: its Works."""
-    if new is None:
+    """A cluster became ready, is being deleted or is gone: its Works, except those that ask by themselves (`until_ready`)."""
+    cluster = new or old
+    if cluster is None:
         return
-    became_ready = is_ready(new) and (old is None or not is_ready(old)) and view.profile.recovery_cancels_eviction
-    is_deleted = new.metadata.deletion_timestamp is not None
-    if became_ready or is_deleted:
-        for work in view.all(Work, well_known.execution_namespace(new.name)):
-            yield Key(kind_of(Work).id, work.namespace, work.name)
+    is_deleted = new is not None and new.metadata.deletion_timestamp is not None
+    ready_or_gone = new is None or (is_ready(new) and (old is None or not is_ready(old)))
+    if ready_or_gone or is_deleted:
+        for work in view.all(Work, well_known.execution_namespace(cluster.name)):
+            if is_deleted or view.profile_in(profile_namespace(work)).recovery_cancels_eviction:
+                yield Key(kind_of(Work).id, work.namespace, work.name)
+
+
+def profile_namespace(work: Work) -> str:
+    """The namespace whose profile applies to the Work: that of its binding."""
+    return work.metadata.annotations.get(well_known.RB_NAMESPACE) or work.namespace
 
 
 def work_of_object(cluster: str, old: Raw | None, new: Raw | None, view: View) -> Iterable[Key]:
@@ -134,7 +141,7 @@ def sync_to_member(work: Work, cluster: Cluster, view: View) -> Iterator[Effect]
     if not is_ready(cluster):
         now = view.now.replace(microsecond=0)
         yield from update_status(work, work.status.but(conditions=with_dispatching(work, now, suspended=False)), view)
-        yield RequeueAfter(NOT_READY_SECONDS)
+        yield from until_ready(cluster, view)
         return
     checks = access_checks(work, cluster)
     if unknown := [check for check in checks.values() if cached_access(check, view) is None]:

@@ -68,7 +68,7 @@ def remove_from_member(work: Work, cluster: Cluster | None, view: View) -> Itera
     if well_known.WORK_FINALIZER not in work.metadata.finalizers:
         return
     if cluster is not None and not is_ready(cluster) and awaits_recovery(cluster, view):
-        yield RequeueAfter(NOT_READY_SECONDS)
+        yield from until_ready(cluster, view)
         return
     if cluster is not None and is_ready(cluster):
         for manifest in work.spec.workload.manifests:
@@ -89,6 +89,15 @@ def remove_from_member(work: Work, cluster: Cluster | None, view: View) -> Itera
                     stays = others
                 yield InCluster(cluster.name, release_object(seen) if stays else Delete(ref))
     yield without_finalizers(work, well_known.WORK_FINALIZER)
+
+
+def until_ready(cluster: Cluster, view: View) -> Iterator[RequeueAfter]:
+    """Ask again while the cluster is not ready, but not for each of its Works if the cluster wakes them when it is.
+
+    In a cluster that is being deleted the end of its namespace matters as well, and nothing wakes them for that.
+    """
+    if cluster.metadata.deletion_timestamp is not None or not view.profile.recovery_cancels_eviction:
+        yield RequeueAfter(NOT_READY_SECONDS)
 
 
 def awaits_recovery(cluster: Cluster, view: View) -> bool:
