@@ -172,3 +172,40 @@ async def health_reconciles_in_an_idle_minute() -> tuple[int, bool]:
 
 def test_settled_clusters_are_probed_without_a_reconcile() -> None:
     assert run_virtually(health_reconciles_in_an_idle_minute()) == (0, True)
+
+
+async def lose_a_cluster() -> tuple[int, str]:
+    """How often Works are reconciled in ten minutes while a cluster is lost; and the image that it runs afterwards."""
+    clock = LoopClock()
+    host = ApiServer(Store(), ApiServerSettings(clock=clock, plugins=[PeerWebhooks()]))
+    await host.start()
+    fleet = EmbeddedFleet(PLAN, host=host, clock=clock)
+    try:
+        await fleet.start()
+        await fleet.client.create(NAMESPACES, {"metadata": {"name": "shop"}})
+        await fleet.client.create(POLICIES, POLICY)
+        web = deployment()
+        name = web["metadata"]["name"]
+        await fleet.client.create(DEPLOYMENTS, {**web, "metadata": {"name": name, "namespace": "shop"}})
+        await settle(fleet)
+        fleet.world["m1"].stop_api()
+        await asyncio.sleep(60)
+        image = {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "app:2"}]}}}}
+        await fleet.client.patch(DEPLOYMENTS, "shop", name, image, type="strategic")
+        await asyncio.sleep(600)
+        assert fleet.plane is not None
+        (execute,) = [one for one in fleet.plane.manager.reconcilers if one.controller.name == "execute"]
+        before = execute.reconciles
+        await asyncio.sleep(600)
+        reconciles = execute.reconciles - before
+        fleet.world["m1"].start_api()
+        await settle(fleet)
+        there = await fleet.world["m1"].client.get(DEPLOYMENTS, "shop", name)
+        return reconciles, there["spec"]["template"]["spec"]["containers"][0]["image"]
+    finally:
+        await fleet.stop()
+        await host.stop()
+
+
+def test_works_of_an_evacuated_cluster_wait_without_a_reconcile_until_it_returns() -> None:
+    assert run_virtually(lose_a_cluster()) == (0, "app:2")
