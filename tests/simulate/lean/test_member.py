@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import orjson
 import pytest
 
 from trimtab.api.profile import TRIMTAB
@@ -13,6 +14,8 @@ from trimtab.errors import InputError
 from trimtab.simulate.fleet import parse_fleet
 from trimtab.simulate.lean.member import LeanMember
 from trimtab.simulate.world import World
+from trimtab.store.keys import resource_prefix
+from trimtab.store.txn import DeleteKey, PutKey
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 JOBS = Resource("batch", "v1", "jobs", "Job")
@@ -97,6 +100,26 @@ def test_deletion_frees_capacity_for_replicas_that_wait() -> None:
         await asyncio.sleep(30)
         assert (await status_of(member, "second"))["readyReplicas"] == 1
         assert member.workloads.replicas == 1
+
+    run_member(act)
+
+
+def test_changes_are_seen_although_more_is_written_at_once_than_the_history_keeps() -> None:
+    async def act(member: LeanMember) -> None:
+        for name in ("scaled", "deleted", "other"):
+            await member.client.create(DEPLOYMENTS, deployment(name, 1))
+        await asyncio.sleep(30)
+        store, prefix = member.server.store, resource_prefix("apps", "deployments")
+        stored = {entry.key: entry.value for entry in store.list(prefix).entries}
+        deleted, other, scaled = sorted(stored)
+        changed = orjson.loads(stored[scaled])
+        changed["spec"]["replicas"] = 2
+        await store.commit([PutKey(scaled, orjson.dumps(changed)), DeleteKey(deleted)])
+        for _ in range(100):  # without a turn of the event loop in between
+            await store.commit([PutKey(other, stored[other])])
+        await asyncio.sleep(30)
+        assert (await status_of(member, "scaled"))["readyReplicas"] == 2
+        assert member.workloads.replicas == 3
 
     run_member(act)
 

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import logging
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -24,14 +24,14 @@ from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock
 from trimtab.controllers.movement.unschedulable_replicas import UnschedulablePod
 from trimtab.decide.pods.fit.requests import Amounts, parse_amounts
-from trimtab.errors import Conflict, NotFound
+from trimtab.errors import Conflict, Expired, NotFound
 from trimtab.interpret.native.replicas import REPLICAS
 from trimtab.server.apiserver import ApiServer
 from trimtab.simulate.fleet import Pace
 from trimtab.simulate.lean.nodes import LeanNodes, PodSize, ReplicaCounts
 from trimtab.simulate.lean.workload_status import STATUS, ReplicaState
 from trimtab.store.keys import ROOT, resource_prefix
-from trimtab.store.records import StoredEntry
+from trimtab.store.records import StoredEntry, StoreEvent
 from trimtab.store.watch import StoreWatch
 from trimtab.tasks import LoggedFailure
 
@@ -78,12 +78,20 @@ class LeanWorkloads:
 
     async def start(self) -> None:
         """Place what is stored, then follow changes."""
-        watch = self._server.store.watch(ROOT)
-        for prefix in self._resources:
-            for entry in self._server.store.list(prefix).entries:
-                self._reconcile(entry)
+        watch = self._list()
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._follow(watch)), loop.create_task(self._write_due())]
+
+    def _list(self) -> StoreWatch:
+        """Place what is stored, forget what no longer is, and return a watch of later changes."""
+        watch = self._server.store.watch(ROOT)
+        stored = [entry for prefix in self._resources for entry in self._server.store.list(prefix).entries]
+        keys = {entry.key for entry in stored}
+        for key in [key for key in self._workloads if key not in keys]:
+            self._forget(key)
+        for entry in stored:
+            self._reconcile(entry)
+        return watch
 
     async def stop(self) -> None:
         for timer in self._timers.values():
@@ -124,13 +132,22 @@ class LeanWorkloads:
         return tuple(sorted(found, key=lambda pod: pod.since))
 
     async def _follow(self, watch: StoreWatch) -> None:
-        async for events in watch:
-            for event in events:
-                is_own = self._own_revisions.pop(event.key, 0) == event.revision
-                if event.entry is None:
-                    self._forget(event.key)
-                elif not is_own:
-                    self._reconcile(event.entry)
+        while True:
+            try:
+                async for events in watch:
+                    self._handle(events)
+            except Expired:  # more was written at once than the small history of the store keeps
+                watch = self._list()
+            else:
+                return  # the store is closed
+
+    def _handle(self, events: Sequence[StoreEvent]) -> None:
+        for event in events:
+            is_own = self._own_revisions.pop(event.key, 0) == event.revision
+            if event.entry is None:
+                self._forget(event.key)
+            elif not is_own:
+                self._reconcile(event.entry)
 
     def _reconcile(self, entry: StoredEntry) -> None:
         """Place the replicas of a workload whose object was written."""
