@@ -402,6 +402,27 @@ MUTANTS = (
         ("controllers/propagation/works/test_execute.py",),
     ),
     Mutant(
+        "Works that do not ask by themselves are woken when their cluster is ready again or gone.",
+        "controllers/propagation/works/execute.py",
+        "if ready_or_gone or is_deleted:",
+        "if is_deleted:",
+        ("controllers/propagation/works/test_execute.py",),
+    ),
+    Mutant(
+        "Whether a cluster wakes a Work follows the profile of its namespace, by which the Work waits.",
+        "controllers/propagation/works/execute.py",
+        "view.profile_in(profile_namespace(work)).recovery_cancels_eviction",
+        "view.profile.recovery_cancels_eviction",
+        ("controllers/propagation/works/test_execute.py",),
+    ),
+    Mutant(
+        "A Work asks again while its cluster is being deleted.",
+        "controllers/propagation/works/work_removal.py",
+        "if cluster.metadata.deletion_timestamp is not None or not view.profile.recovery_cancels_eviction:",
+        "if not view.profile.recovery_cancels_eviction:",
+        ("controllers/propagation/works/test_execute.py",),
+    ),
+    Mutant(
         "An object concerns only Works of its own cluster.",
         "controllers/propagation/works/execute.py",
         "if namespace == well_known.execution_namespace(cluster) and name:",
