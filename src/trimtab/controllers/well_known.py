@@ -188,6 +188,11 @@ def profile_namespace(raw: Raw) -> str:
     return namespace
 
 
+def profile_namespace_of(obj: Object) -> str:
+    """The same for a typed object."""
+    return obj.metadata.annotations.get(RB_NAMESPACE) or obj.namespace
+
+
 def with_metadata(raw: Raw, *, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]) -> Raw:
     """The object with these labels and annotations set, or removed where the value is None."""
     metadata = dict(raw["metadata"])

@@ -411,7 +411,7 @@ MUTANTS = (
     Mutant(
         "Whether a cluster wakes a Work follows the profile of its namespace, by which the Work waits.",
         "controllers/propagation/works/execute.py",
-        "view.profile_in(profile_namespace(work)).recovery_cancels_eviction",
+        "view.profile_in(well_known.profile_namespace_of(work)).recovery_cancels_eviction",
         "view.profile.recovery_cancels_eviction",
         ("controllers/propagation/works/test_execute.py",),
     ),

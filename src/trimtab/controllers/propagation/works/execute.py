@@ -77,13 +77,8 @@ def works_of_cluster(old: Cluster | None, new: Cluster | None, view: View) -> It
     ready_or_gone = new is None or (is_ready(new) and (old is None or not is_ready(old)))
     if ready_or_gone or is_deleted:
         for work in view.all(Work, well_known.execution_namespace(cluster.name)):
-            if is_deleted or view.profile_in(profile_namespace(work)).recovery_cancels_eviction:
+            if is_deleted or view.profile_in(well_known.profile_namespace_of(work)).recovery_cancels_eviction:
                 yield Key(kind_of(Work).id, work.namespace, work.name)
-
-
-def profile_namespace(work: Work) -> str:
-    """The namespace whose profile applies to the Work: that of its binding."""
-    return work.metadata.annotations.get(well_known.RB_NAMESPACE) or work.namespace
 
 
 def work_of_object(cluster: str, old: Raw | None, new: Raw | None, view: View) -> Iterable[Key]:
